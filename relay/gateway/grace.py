@@ -43,13 +43,6 @@ class Grace:
         for entry in [each for each in self._cast if (each.site, each.lineage) == key]:
             del self._cast[entry]
 
-    def lost(self, key: Key, now: float) -> None:
-        self._away(key, now)
-
-    def shown(self, key: Key, now: float) -> None:
-        """Begin a grace time for a lineage whose view came over another part's link."""
-        self._away(key, now)
-
     def settled(self, entry: SiteDown) -> None:
         self._cast.pop(entry, None)
         self.going_down.pop((entry.site, entry.lineage), None)
@@ -67,7 +60,8 @@ class Grace:
         waiting = self._waiting(links)
         return min([due for _, due in waiting]) if waiting else None
 
-    def _away(self, key: Key, now: float) -> None:
+    def away(self, key: Key, now: float) -> None:
+        """Begin a grace time: a lineage has lost its link, or its view came over another part's link."""
         for site, lineage in list(self._since):
             if site not in self._state.remotes or lineage not in self._state.remotes[site].lineages:
                 del self._since[site, lineage]

@@ -156,7 +156,7 @@ class Peering:
     def _forget(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
         gone, key = self.table.forget(connection)
         if key is not None:
-            self._grace.lost(key, now)
+            self._grace.away(key, now)
             self._receiver.forget(key)
             if not self.table.linked(key[0]):
                 self._dialer.lost(key[0], now, hasty=gone.session.answered)
@@ -241,7 +241,7 @@ class Peering:
 
     def shown(self, key: Key, now: float) -> None:
         if key not in self.table.links:
-            self._grace.shown(key, now)
+            self._grace.away(key, now)
 
     def ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
         """Close the links of lineages ended by a merge view.

@@ -20,7 +20,7 @@ from dataclasses import dataclass
 from relay.events import Budget
 from relay.replica.buffer import ON_THEIR_WAY_BYTES, Buffer
 from relay.replica.entries import HeldChunk, HeldRequest, HeldRuns
-from relay.replica.gone import Run
+from relay.replica.gone import Run, joined
 from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, runs_of
 from relay.replica.state import ReplicatedState
@@ -167,14 +167,9 @@ class BufferFetch:
 
     def known(self) -> HeldRuns:
         runs: dict[Address, list[Run]] = {}
-        for origin, first in sorted(self._batches):
-            last = self._batches[origin, first].last
-            each = runs.setdefault(origin, [])
-            if each and each[-1].last + 1 == first:
-                each[-1] = Run(each[-1].first, last)
-            else:
-                each.append(Run(first, last))
-        return runs_of(runs)
+        for (origin, first), batch in self._batches.items():
+            runs.setdefault(origin, []).append(Run(first, batch.last))
+        return runs_of({origin: joined(each) for origin, each in runs.items()})
 
     def find(self, origin: Address, first: int) -> Batch | None:
         return self._batches.get((origin, first))

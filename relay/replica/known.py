@@ -12,13 +12,13 @@ from dataclasses import replace
 from functools import reduce
 
 from relay.replica.entries import HeldRuns
-from relay.replica.gone import Run
+from relay.replica.gone import Run, joined
 from relay.replica.held_entries import HeldEntries
 from sitestack.model.address import Address
 from sitestack.model.message import Batch
 from sitestack.wire.schema import INT_MAX, ITEMS_MAX
 
-_Runs = dict[Address, list[tuple[int, int]]]
+_Runs = dict[Address, list[Run]]
 #: Lookup of the recipient's batch of this origin that begins with this number.
 Find = Callable[[Address, int], Batch | None]
 
@@ -40,30 +40,26 @@ class Known:
         """Return whether all recipients have these numbers."""
         runs = self._runs.get(origin, ())
         place = bisect_right(runs, (first, INT_MAX))
-        return place > 0 and last <= runs[place - 1][1]
+        return place > 0 and last <= runs[place - 1].last
 
 
 def _joined(taker: HeldRuns) -> _Runs:
-    joined: _Runs = {}
-    for origin, first, last in sorted(taker.runs):
-        runs = joined.setdefault(origin, [])
-        if runs and first <= runs[-1][1] + 1:
-            runs[-1] = (runs[-1][0], max(runs[-1][1], last))
-        else:
-            runs.append((first, last))
-    return joined
+    runs: _Runs = {}
+    for origin, first, last in taker.runs:
+        runs.setdefault(origin, []).append(Run(first, last))
+    return {origin: joined(each) for origin, each in runs.items()}
 
 
 def _common(one: _Runs, other: _Runs) -> _Runs:
     common: _Runs = {}
     for origin in one.keys() & other.keys():
         mine, theirs, i, j = one[origin], other[origin], 0, 0
-        runs: list[tuple[int, int]] = []
+        runs: list[Run] = []
         while i < len(mine) and j < len(theirs):
-            first, last = max(mine[i][0], theirs[j][0]), min(mine[i][1], theirs[j][1])
+            first, last = max(mine[i].first, theirs[j].first), min(mine[i].last, theirs[j].last)
             if first <= last:
-                runs.append((first, last))
-            if mine[i][1] < theirs[j][1]:
+                runs.append(Run(first, last))
+            if mine[i].last < theirs[j].last:
                 i += 1
             else:
                 j += 1

@@ -14,7 +14,7 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from relay.replica.config import SpillSettings
-from relay.replica.gone import Gone, Run
+from relay.replica.gone import Gone, HeldNumbers, Run
 from relay.replica.held_entries import Entry, HeldEntries, HeldEntry
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
@@ -78,8 +78,7 @@ class Segment:
     size: int = 0
     entries: int = 0
     messages: int = 0
-    #: Per origin, its runs of numbers.
-    runs: dict[Address, list[list[int]]] = field(default_factory=dict)
+    numbers: HeldNumbers = field(default_factory=HeldNumbers)
     lasts: dict[Address, int] = field(default_factory=dict)
     view: ViewId | None = None
 
@@ -92,11 +91,7 @@ class Segment:
     def add(self, batch: Batch) -> None:
         self.messages += batch.count
         self.lasts[batch.origin] = max(batch.last, self.lasts.get(batch.origin, 0))
-        runs = self.runs.setdefault(batch.origin, [])
-        if runs and runs[-1][1] + 1 == batch.first:
-            runs[-1][1] = batch.last
-        else:
-            runs.append([batch.first, batch.last])
+        self.numbers.append(batch)
 
 
 @dataclass(frozen=True, slots=True)
@@ -209,9 +204,9 @@ class Spill:
         """Drop a segment that a site may lack, where it becomes a gap."""
         segment = self._segments[index]
         self.lost += segment.messages
-        for origin, runs in segment.runs.items():
-            for first, last in runs:
-                self._gone.note_run(origin, Run(first, last), reason)
+        for origin, runs in segment.numbers.runs().items():
+            for run in runs:
+                self._gone.note_run(origin, run, reason)
         self._discard(index)
 
     def _discard(self, index: int) -> None:
@@ -248,13 +243,8 @@ class Spill:
         """Return the runs of all segments, per origin, in the order of writing."""
         found: dict[Address, list[Run]] = {}
         for segment in self._segments:
-            for origin, runs in segment.runs.items():
-                known = found.setdefault(origin, [])
-                for first, last in runs:
-                    if known and known[-1].last + 1 == first:
-                        known[-1] = Run(known[-1].first, last)
-                    else:
-                        known.append(Run(first, last))
+            for origin, runs in segment.numbers.runs().items():
+                found.setdefault(origin, []).extend(runs)
         return found
 
     def read(self, segment: Segment, offset: int) -> tuple[int, list[HeldEntry], int] | None:

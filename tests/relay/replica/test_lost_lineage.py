@@ -88,7 +88,7 @@ def test_the_number_of_lost_parts_with_a_grace_time_is_bounded() -> None:
     for n in range(1, 100):
         part = ViewId(n, D)
         state.remote("SFO").lineage(part)
-        grace.lost(("SFO", part), float(n))
+        grace.away(("SFO", part), float(n))
     assert len(grace._since) <= LINEAGES_MAX + 1
     assert grace.deadline({("SFO", ViewId(99, E)): 1}) == 692.0
 
