@@ -86,3 +86,9 @@ class Member(Outcome):
     def say(self, event: Event) -> None:
         """An event from the shell."""
         self.site.carry_out(self, self.layer.down(event, self.site.world.now))
+
+
+def received(member: Member, origin: Address, site: str) -> list[int]:
+    """The numbers that a member delivered of an origin."""
+    batches = [event.batch for event in member.events if isinstance(event, Frame) and event.batch is not None]
+    return [each.first for each in batches if (each.site, each.origin, each.scope) == (site, origin, Scope.ALL)]

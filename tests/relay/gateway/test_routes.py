@@ -17,13 +17,12 @@ from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Up
-from tests.harness.relay.member import places
+from tests.harness.relay.member import places, received
 from tests.harness.relay.puppet import D, hello
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World
 from tests.harness.thinned import one_in
 from tests.relay.gateway.test_session import session
-from tests.relay.layer.test_relay_campaign import received
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -100,21 +99,6 @@ def test_a_unicast_and_its_reply_travel_along_the_route() -> None:
     c.members[1].send("answer", dest=c.members[1].sources[-1])
     world.run(1)
     assert a.members[1].words == ["answer"]
-
-
-def test_the_relay_between_dies_and_nothing_is_lost_or_comes_twice() -> None:
-    world, sites = chain("A", "B", "C", count=3)
-    a, b, c = sites
-    world.run(3)
-    for n in range(40):
-        a.members[1].send(f"A{n}")
-        c.members[1].send(f"C{n}")
-        if n == 20:
-            b.kill(b.relay)
-        world.turn()
-    world.run(0.5)
-    everybody_has(sites, "A", [f"A{n}" for n in range(40)])
-    everybody_has(sites, "C", [f"C{n}" for n in range(40)])
 
 
 def test_a_cut_link_of_a_chain_holds_messages_and_delays_no_other_site() -> None:

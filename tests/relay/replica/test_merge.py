@@ -18,11 +18,10 @@ from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.state_events import Baseline
 from sitestack.model.view import SubView, View, ViewId
-from tests.harness.relay.member import Member
+from tests.harness.relay.member import Member, received
 from tests.harness.relay.puppet import D, E, F, batch
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, two_sites
-from tests.relay.layer.test_relay_campaign import received
 
 
 def settled(member: Member, origin: Member) -> list[int]:

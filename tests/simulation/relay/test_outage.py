@@ -13,7 +13,7 @@ from relay_lab.sim.tcp_streams import Slowness
 from relay_lab.simulation import SeedRun, draw
 from relay_lab.simulation.faults import Kill
 from sitestack.promises import History, check_all
-from tests.harness.linked_sites import ACROSS, Sites
+from tests.harness.linked_sites import Sites
 from tests.harness.thinned import one_in
 
 
@@ -57,19 +57,6 @@ def test_a_bridge_of_nearly_three_seconds_there_and_back_comes_up_and_stays() ->
     sites.run(20)
     assert _has(sites, "D", "late")
     assert [reason for name in "AD" for reason in sites[name].stack.drops if reason.startswith("link_")] == []
-
-
-@pytest.mark.conforms("REL-18")
-def test_the_bridge_carries_the_exact_body_and_no_protocol_header() -> None:
-    """An open question of RELAY: the protocols' headers stay at home. Those of the application are part of the body."""
-    sites = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig())
-    sites.form(*"ABDE")
-    payload = bytes(range(256)) + b"\x00header=of the application\x00"
-    sites["B"].send(payload)
-    sites.run(ACROSS)
-    frames = [event for event in sites["E"].events if getattr(event, "batch", None) is not None]
-    assert [list(frame.batch.payloads()) for frame in frames] == [[payload]]  # type: ignore[union-attr]
-    assert [frame.headers for frame in frames] == [()]  # type: ignore[union-attr]
 
 
 @pytest.mark.conforms("SEQ-21")

@@ -28,15 +28,6 @@ def chain() -> Sites:
     return script
 
 
-def test_a_message_goes_over_the_site_in_between_and_never_comes_back() -> None:
-    script = chain()
-    say(script, "C", "c1")
-    say(script, "F", "f1")
-    script.everybody_has("ABCLMNDEF", "c1")
-    script.everybody_has("ABCLMNDEF", "f1")
-    verdict(script)
-
-
 @pytest.mark.parametrize("victim", ["A", "L", "D"])
 def test_whichever_relay_dies_among_messages_nothing_is_lost_or_repeated(victim: str) -> None:
     script = chain()

@@ -60,18 +60,6 @@ def takes_over(script: Sites) -> None:
     verdict(script)
 
 
-@pytest.mark.slow
-@pytest.mark.conforms("REL-12")
-@pytest.mark.parametrize("datagrams", one_in(3, range(1, 17)))
-def test_the_next_in_line_relays_after_a_death_at_any_datagram_of_the_relay(datagrams: int) -> None:
-    """The relay dies after any of its datagrams: acknowledgements, sequenced messages, stability, heartbeats."""
-    script = two_sites()
-    talk(script, "C", 0.7)
-    script.run(0.1)
-    script.kill("A", after_datagrams=datagrams)
-    takes_over(script)
-
-
 @pytest.mark.conforms("REL-12")
 @pytest.mark.parametrize("chunk", one_in(3, range(1, 9)))
 def test_the_next_in_line_relays_after_a_death_at_any_bridge_write_of_the_relay(chunk: int) -> None:
