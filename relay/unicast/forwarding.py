@@ -48,9 +48,9 @@ class UnicastRoutes:
         assert frame.batch is not None
         if dest.site == self._site:
             return [Down(Frame(frame.source, dest.original, frame.headers, frame.batch))]
-        step = self.sender.send(dest, frame.batch, now)
-        dropped = [Dropped("relay_unicast_pending_full")] if isinstance(step, Unreachable) else []
-        return [*dropped, *self._carry_out([step], now)]
+        steps = self.sender.send(dest, frame.batch, now)
+        dropped = [Dropped("relay_unicast_pending_full") for step in steps if isinstance(step, Unreachable)]
+        return [*dropped, *self._carry_out(steps, now)]
 
     def relay_changed(self, now: float) -> list[Effect]:
         """Forward all waiting unicasts to the new relay of this site."""

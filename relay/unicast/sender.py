@@ -21,6 +21,10 @@ from relay.unicast.config import RemoteUnicastConfig
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch
 
+#: Batches of a line that are forwarded again at once. The others follow as these are acknowledged: a site may be
+#: away for long.
+AGAIN_MAX = 256
+
 
 @dataclass(slots=True)
 class _Pending:
@@ -33,6 +37,8 @@ class _Pending:
 @dataclass(slots=True)
 class _Line:
     pending: deque[_Pending] = field(default_factory=deque)
+    #: How many of them, from the front, are forwarded in this attempt.
+    under_way: int = 0
     #: Time (s) at which the whole line is forwarded again, and the wait (s) after that.
     due: float = 0.0
     wait_s: float = 0.0
@@ -54,18 +60,17 @@ class UnicastSender:
         self.pending_bytes_high = 0
         self._lines: dict[ProxyUUID, _Line] = {}
 
-    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> Step:
+    def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Step]:
         if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
-            return _failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
+            return [_failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)]
         line = self._lines.get(dest)
         if line is None:
             line = self._lines[dest] = _Line()
             self._be_quick(line, now)
-        after = line.pending[-1].batch.last if line.pending else 0
-        line.pending.append(_Pending(batch, now, {line.attempt}))
+        line.pending.append(_Pending(batch, now))
         self.pending_bytes += len(batch.body)
         self.pending_bytes_high = max(self.pending_bytes_high, self.pending_bytes)
-        return RemoteUnicast(after, line.attempt, batch)
+        return self._forward(line, 1) if line.under_way == len(line.pending) - 1 else []
 
     def again(self, now: float) -> list[Step]:
         steps: list[Step] = []
@@ -81,12 +86,19 @@ class UnicastSender:
     def _repeat(self, line: _Line, now: float, start: int = 0) -> list[Step]:
         line.attempt += 1
         line.due = now + line.wait_s
+        line.under_way = start
+        return self._forward(line, AGAIN_MAX)
+
+    def _forward(self, line: _Line, count: int) -> list[Step]:
+        """Forward the next batches of the line that are not under way."""
+        start = line.under_way
         after = line.pending[start - 1].batch.last if start else 0
         steps: list[Step] = []
-        for each in islice(line.pending, start, None):
+        for each in islice(line.pending, start, start + count):
             each.open.add(line.attempt)
             steps.append(RemoteUnicast(after, line.attempt, each.batch))
             after = each.batch.last
+        line.under_way += len(steps)
         return steps
 
     def handle_reply(self, reply: UnicastReply, now: float) -> list[Step]:
@@ -98,9 +110,11 @@ class UnicastSender:
         if reply.refusal is not None:
             steps = self._refused(dest, line, reply, now)
         else:
+            before = len(line.pending)
             while line.pending and line.pending[0].batch.last <= reply.n:
-                self.pending_bytes -= len(line.pending.popleft().batch.body)
+                self.pending_bytes -= len(self._pop(line).batch.body)
             self._be_quick(line, now)
+            steps = self._forward(line, 2 * (before - len(line.pending)))
         if not line.pending:
             del self._lines[dest]
         return steps
@@ -129,7 +143,8 @@ class UnicastSender:
         """
         each = line.pending[place]
         del line.pending[place]
-        behind = self._repeat(line, now, place) if place < len(line.pending) else []
+        line.under_way = min(line.under_way, place)
+        behind = self._repeat(line, now, line.under_way) if line.under_way < len(line.pending) else []
         return [self._fail(dest, each, Failure.TOO_LARGE), *behind]
 
     def expire(self, now: float) -> list[Step]:
@@ -153,7 +168,12 @@ class UnicastSender:
         return steps
 
     def _give_up(self, dest: ProxyUUID, line: _Line, count: int, reason: Failure) -> list[Step]:
-        return [self._fail(dest, line.pending.popleft(), reason) for _ in range(count)]
+        return [self._fail(dest, self._pop(line), reason) for _ in range(count)]
+
+    @staticmethod
+    def _pop(line: _Line) -> _Pending:
+        line.under_way = max(line.under_way - 1, 0)
+        return line.pending.popleft()
 
     def _fail(self, dest: ProxyUUID, each: _Pending, reason: Failure) -> Unreachable:
         self.pending_bytes -= len(each.batch.body)

@@ -61,11 +61,11 @@ def test_a_unicast_that_fits_no_frame_is_refused_as_too_large() -> None:
 def test_a_lone_unicast_waits_however_large_it_is() -> None:
     """A unicast of the largest message exceeds that size by its header."""
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=1_000))
-    assert forwarded([sender.send(TARGET, unicast(1, 1_000), 0.0)]) == [(0, 0, 1)]
-    failure = sender.send(TARGET, unicast(2), 0.0)
+    assert forwarded(sender.send(TARGET, unicast(1, 1_000), 0.0)) == [(0, 0, 1)]
+    [failure] = sender.send(TARGET, unicast(2), 0.0)
     assert failure == Unreachable(TARGET, 2, 2, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
     sender.handle_reply(ack(1), 0.0)
-    assert forwarded([sender.send(TARGET, unicast(3, 2_000), 0.0)]) == [(0, 0, 3)]
+    assert forwarded(sender.send(TARGET, unicast(3, 2_000), 0.0)) == [(0, 0, 3)]
 
 
 def test_unicasts_beyond_the_pending_bound_are_reported_and_counted() -> None:

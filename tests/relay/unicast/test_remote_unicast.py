@@ -12,7 +12,7 @@ from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.receiver import UnicastReceiver
-from relay.unicast.sender import Step, UnicastSender
+from relay.unicast.sender import AGAIN_MAX, Step, UnicastSender
 from sitestack.model.address import ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -54,7 +54,7 @@ def forwarded(steps: list[Step]) -> list[tuple[int, int, int]]:
 @pytest.mark.conforms("REL-27")
 def test_unacknowledged_unicasts_are_retransmitted_in_order_with_back_off() -> None:
     sender = UnicastSender(RemoteUnicastConfig(retry_s=1.0, retry_s_max=4.0))
-    assert forwarded([sender.send(TARGET, unicast(n), 0.0) for n in (1, 2)]) == [(0, 0, 1), (1, 0, 2)]
+    assert forwarded([step for n in (1, 2) for step in sender.send(TARGET, unicast(n), 0.0)]) == [(0, 0, 1), (1, 0, 2)]
     times: list[float] = []
     while (due := sender.deadline()) is not None and due < 20:
         assert forwarded(sender.expire(due)) == [(0, len(times) + 1, 1), (1, len(times) + 1, 2)]
@@ -78,7 +78,7 @@ def test_an_acknowledgement_settles_all_up_to_it() -> None:
 @pytest.mark.conforms("REL-34")
 def test_a_batch_that_was_never_on_its_way_was_certainly_not_delivered() -> None:
     sender = UnicastSender(RemoteUnicastConfig(give_up_s=30.0))
-    steps = [sender.send(TARGET, unicast(1), 0.0)]
+    steps = sender.send(TARGET, unicast(1), 0.0)
     while not isinstance(steps[0], Unreachable):
         for _, attempt, n in forwarded(steps):
             assert sender.handle_reply(refusal(n, attempt), 0.0) == []
@@ -122,6 +122,36 @@ def test_the_refusals_of_a_long_line_do_not_each_search_all_of_it() -> None:
     assert calls < 100 * count
 
 
+def test_a_long_line_is_forwarded_again_in_parts_that_grow_with_the_acknowledgements() -> None:
+    """While a site is away, a retry costs the same however many wait. None is left out once it is back."""
+    count = 10 * AGAIN_MAX
+    sender = UnicastSender(RemoteUnicastConfig())
+    for n in range(1, count + 1):
+        sender.send(TARGET, unicast(n), 0.0)
+    assert [n for _, _, n in forwarded(sender.expire(1.0))] == [*range(1, AGAIN_MAX + 1)]
+    assert sender.send(TARGET, unicast(count + 1), 1.0) == [], "it waits its turn"
+    sender.expire(3.0)
+    reached, rounds = AGAIN_MAX, 0
+    while sender.pending_bytes:
+        steps = forwarded(sender.handle_reply(ack(reached), 3.0))
+        assert steps == [(n - 1 if n - 1 > reached else 0, 2, n) for n in range(reached + 1, reached + len(steps) + 1)]
+        reached, rounds = reached + len(steps), rounds + 1
+    assert (reached, rounds) == (count + 1, 4)
+    assert forwarded(sender.send(TARGET, unicast(count + 2), 4.0)) == [(0, 0, count + 2)]
+
+
+@pytest.mark.conforms("REL-34")
+def test_one_that_is_too_large_among_those_that_wait_their_turn_leaves_none_out() -> None:
+    sender = UnicastSender(RemoteUnicastConfig())
+    for n in range(1, AGAIN_MAX + 4):
+        sender.send(TARGET, unicast(n), 0.0)
+    sender.expire(1.0)
+    late = AGAIN_MAX + 2
+    failure, *rest = sender.handle_reply(refusal(late, 0, UnicastRefusal.TOO_LARGE), 1.1)
+    assert isinstance(failure, Unreachable)
+    assert forwarded(rest) == [(late - 2, 2, late - 1), (late - 1, 2, late + 1)]
+
+
 @pytest.mark.conforms("REL-34")
 def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
     sender = UnicastSender(RemoteUnicastConfig())
@@ -139,10 +169,10 @@ def test_a_unicast_beyond_the_bound_is_reported_at_once_and_leaves_no_gap() -> N
     sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=20))
     for n in (1, 2):
         sender.send(TARGET, unicast(n, 6), 0.0)
-    failure = sender.send(TARGET, unicast(3, 6), 0.0)
+    [failure] = sender.send(TARGET, unicast(3, 6), 0.0)
     assert failure == Unreachable(TARGET, 3, 3, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)
     sender.handle_reply(ack(1), 0.0)
-    assert forwarded([sender.send(TARGET, unicast(4, 6), 0.0)]) == [(2, 0, 4)]
+    assert forwarded(sender.send(TARGET, unicast(4, 6), 0.0)) == [(2, 0, 4)]
 
 
 @pytest.mark.conforms("REL-34")
