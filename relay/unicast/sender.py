@@ -21,8 +21,7 @@ from relay.unicast.config import RemoteUnicastConfig
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch
 
-#: Batches of a line that are forwarded again at once. The others follow as these are acknowledged: a site may be
-#: away for long.
+#: Batches of a line forwarded again at once; the others follow as these are acknowledged.
 AGAIN_MAX = 256
 
 
@@ -37,7 +36,7 @@ class _Pending:
 @dataclass(slots=True)
 class _Line:
     pending: deque[_Pending] = field(default_factory=deque)
-    #: How many of them, from the front, are forwarded in this attempt.
+    #: How many of these, from the front, this attempt has forwarded.
     under_way: int = 0
     #: Time (s) at which the whole line is forwarded again, and the wait (s) after that.
     due: float = 0.0
@@ -90,7 +89,6 @@ class UnicastSender:
         return self._forward(line, AGAIN_MAX)
 
     def _forward(self, line: _Line, count: int) -> list[Step]:
-        """Forward the next batches of the line that are not under way."""
         start = line.under_way
         after = line.pending[start - 1].batch.last if start else 0
         steps: list[Step] = []
