@@ -73,10 +73,6 @@ class Gateway:
         #: some.
         self._turn_due: float | None = None
 
-    @property
-    def waiting(self) -> int:
-        return len(self._injector)
-
     def levels(self) -> dict[str, Level]:
         config, routes, injector = self._config, self.carrier.routes, self._injector
         return {

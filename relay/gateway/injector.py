@@ -47,9 +47,6 @@ class Injector:
         #: Sizes of the entries in `_cast`, then in `_queued`.
         self._sizes: deque[int] = deque()
 
-    def __len__(self) -> int:
-        return len(self._cast) + len(self._queued)
-
     def cast(self, header: Header, batch: Batch | None = None) -> None:
         """RELAY's putOnLocalCluster(M): queue an entry for the stream."""
         self._queued.append(Frame(self._address, None, (header,), batch))

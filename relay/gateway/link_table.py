@@ -130,7 +130,7 @@ class LinkTable:
     def resync(self, site: str) -> None:
         """Send STATE on each link to a site after a hole, so that it replays from there."""
         for connection in self._linked(site):
-            self.connections[connection].session.report_hole()
+            self.connections[connection].session.has_hole = True
             self.touch(connection)
 
     def send_unicast(self, site: str, member: Address, frame: ForOne) -> UnicastRefusal | None:

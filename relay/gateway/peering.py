@@ -203,7 +203,7 @@ class Peering:
             return []
         answer = self._receiver.admit(peer.site, frame, peer.lineage)
         if answer is Admission.HOLE:
-            link.session.report_hole()
+            link.session.has_hole = True
         return [] if answer is Admission.NEXT else [Dropped(answer.value)]
 
     def _hello(self, connection: ConnectionId, link: Connection, hello: Hello, now: float) -> list[LinkEffect]:

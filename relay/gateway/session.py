@@ -219,10 +219,6 @@ class LinkSession:
         raise_to(self._stable, vector.origins)
         self._stable_view = later(self._stable_view, vector.view)
 
-    def report_hole(self) -> None:
-        """Note a missing message of the peer's site: `resync` asks for a replay."""
-        self.has_hole = True
-
     def resync(self, admitted: SiteVector | None, now: float) -> None:
         """Send STATE again if a hole was reported and `resync_s` have passed."""
         if self.has_hole and now >= self._resynced + self._config.resync_s:
@@ -285,7 +281,7 @@ class LinkSession:
                 if queue.bytes:
                     parts += queue.drain(limit // 2)
         size = sum(map(len, head)) + sum(map(len, parts))
-        while size < limit and (part := self._next_entry(now)) is not None:
+        while self.accepted and size < limit and (part := self._sender.next_frame(self._frame_bytes_max, now)) is not None:
             parts.append(part)
             size += len(part)
         self._filled = size >= limit
@@ -319,12 +315,6 @@ class LinkSession:
         if self._ack_due is None:
             self._ack_due = now + ACK_DELAY_S
         return now >= self._ack_due
-
-    def _next_entry(self, now: float) -> bytes | None:
-        """Return the next frame of this site's stream; None with a full window or without entries."""
-        if not self.accepted or self.peer is None:
-            return None
-        return self._sender.next_frame(self._frame_bytes_max, now)
 
     def overdue(self, now: float) -> Overdue | None:
         config = self._config

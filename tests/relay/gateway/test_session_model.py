@@ -125,7 +125,7 @@ class LinkModel(RuleBasedStateMachine):
                 self.got[batch.origin] += range(batch.first, batch.last + 1)
                 self.unstable.append((batch.origin, batch.last))
             elif answer is Admission.HOLE:
-                self.far.report_hole()
+                self.far.has_hole = True
         elif isinstance(frame, RemoteGap):
             skipped = self.receiver.remote(frame.site).skip(frame)
             if skipped is not None:

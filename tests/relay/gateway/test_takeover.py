@@ -204,7 +204,7 @@ def test_a_former_coordinator_casts_nothing() -> None:
     nyc.install()
     world.settle()
     assert nyc.stray == 0
-    assert old.layer.gateway.waiting == 0
+    assert old.layer.gateway.levels()["waiting_bytes"].now == 0
     assert not old.pipes
 
 

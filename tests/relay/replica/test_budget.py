@@ -9,6 +9,7 @@ import pytest
 
 from relay.events import Budget
 from relay.gateway.config import LinkConfig
+from relay.gateway.injector import ELEMENT_BYTES, ENTRY_BYTES
 from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
@@ -111,7 +112,7 @@ def test_the_budget_is_enforced_once_even_while_nothing_can_be_sequenced() -> No
     for _ in range(20):
         world.now += 0.5
         world.turn()
-    assert nyc.relay.layer.gateway.waiting == 1
+    assert nyc.relay.layer.gateway.levels()["waiting_bytes"].now == ENTRY_BYTES + ELEMENT_BYTES
     nyc.install()
     world.settle()
     assert held(nyc.members[1]) == []
