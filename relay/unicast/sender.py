@@ -9,7 +9,7 @@ leaves no hole.
 
 from __future__ import annotations
 
-from bisect import bisect_left
+from bisect import bisect_left, bisect_right
 from collections import deque
 from dataclasses import dataclass, field
 from itertools import islice
@@ -148,7 +148,7 @@ class UnicastSender:
     def expire(self, now: float) -> list[Step]:
         steps: list[Step] = []
         for dest, line in list(self._lines.items()):
-            old = sum(1 for each in line.pending if now >= each.since + self.config.give_up_s)
+            old = bisect_right(line.pending, now, key=lambda each: each.since + self.config.give_up_s)
             steps += self._give_up(dest, line, old, Failure.TIMEOUT)
             if not line.pending:
                 del self._lines[dest]
