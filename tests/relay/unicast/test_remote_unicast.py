@@ -11,9 +11,9 @@ from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.unicast.config import RemoteUnicastConfig
-from relay.unicast.receiver import UnicastReceiver
+from relay.unicast.receiver import SENDERS_MAX, UnicastReceiver
 from relay.unicast.sender import AGAIN_MAX, Step, UnicastSender
-from sitestack.model.address import ProxyUUID
+from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member
@@ -202,6 +202,17 @@ def test_the_target_delivers_in_order_and_once() -> None:
     assert receiver.take_replies() == []
     assert not receiver.receive(0, unicast(3))
     assert receiver.take_replies() == [ack(3)], "the answer was lost: say it again"
+
+
+def test_a_site_that_invents_senders_makes_no_unicast_of_another_site_come_twice() -> None:
+    """Beyond the bound senders are forgotten: those of the same site."""
+    receiver = UnicastReceiver("SFO", E)
+    assert receiver.receive(0, unicast(1))
+    for n in range(SENDERS_MAX + 1):
+        invented = Address(n.to_bytes(16, "big"))
+        receiver.receive(0, Batch("LAX", invented, Scope.UNICAST, 1, 1, pack_body([b""]), E, "SFO"))
+    assert len(receiver) == SENDERS_MAX
+    assert not receiver.receive(0, unicast(1))
 
 
 @pytest.mark.conforms("REL-34")
