@@ -91,19 +91,6 @@ def test_a_peer_that_can_never_be_right_is_refused_with_one_clear_sentence(greet
     assert part in said(nyc.relay)[0]
 
 
-def test_a_relay_of_another_site_at_a_dialed_address_is_refused() -> None:
-    world, nyc, sfo = two_sites(1)
-    config = nyc.config.gateway.peers
-    assert set(config) == {"SFO"}
-    world.settle()
-    puppet = Puppet(sfo, dialed="NYC")
-    puppet.say(hello(site="NYC"))
-    assert puppet.open
-    other = Puppet(nyc, dialed="SFO")
-    other.say(hello(site="LAX"))
-    assert not other.open
-
-
 @pytest.mark.parametrize("certified", ["SFO", "LAX"])
 def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> None:
     """C9."""
