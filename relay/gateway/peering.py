@@ -22,7 +22,7 @@ from relay.gateway.receiver import LinkReceiver
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.wire import Ack, Bye, ForOne, Hello, Routed
 from relay.replica.entries import Acked, LinkUp, SiteDown, SiteSwitch, SiteVector
-from relay.replica.remote_site import Admission
+from relay.replica.remote_site import LINEAGES_MAX, Admission
 from relay.replica.state import ReplicatedState
 from relay.replica.vectors import later, raise_to
 from sitestack.model.errors import ProtocolError
@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 class Peering:
     """The relay's connections.
 
-    Bounds: `connections_max` sessions, one per call and per route; `LinkConfig`.
+    Bounds: `connections_max` sessions, of which one site has `LINEAGES_MAX`, one per call and per route; `LinkConfig`.
     """
 
     def __init__(
@@ -75,7 +75,12 @@ class Peering:
 
     @property
     def accepted(self) -> int:
-        return sum(_is_accepted(connection, each.dialed) for connection, each in self.table.connections.items())
+        return len(self._certified())
+
+    def _certified(self) -> list[str | None]:
+        """Return the site that each accepted connection's certificate names."""
+        connections = self.table.connections.items()
+        return [each.certified for connection, each in connections if _is_accepted(connection, each.dialed)]
 
     def begin(self, view: View, now: float) -> list[LinkEffect]:
         old, self.view = self.view, view
@@ -122,8 +127,9 @@ class Peering:
 
         `certified`: the site proven at its other end.
         """
-        too_many = _is_accepted(connection, dialed) and self.accepted >= self._connections_max
-        if self.view is None or too_many:
+        taken = self._certified()
+        is_full = len(taken) >= self._connections_max or (certified is not None and taken.count(certified) >= LINEAGES_MAX)
+        if self.view is None or (_is_accepted(connection, dialed) and is_full):
             if dialed is not None:
                 self._dialer.failed(*dialed, now)
             return [Dropped("bridge_refused"), Close(connection, Ending.NOT_RELAY)]

@@ -9,6 +9,7 @@ import pytest
 from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
 from relay.gateway.wire import HOPS_MAX, Ack, Bye, Data, Hello, RemoteUnicast, Routed, State
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
+from relay.replica.remote_site import LINEAGES_MAX
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
@@ -187,6 +188,16 @@ def test_at_most_so_many_connections() -> None:
     puppets = [Puppet(nyc) for _ in range(3)]
     assert [puppet.open for puppet in puppets] == [True, True, False]
     assert nyc.relay.drops["bridge_refused"] == 1
+
+
+def test_a_site_that_opens_many_connections_takes_no_place_of_another() -> None:
+    """C9: the certificates tell them apart, also before HELLO."""
+    world, nyc, _ = two_sites(1, gateway={"connections_max": 20})
+    del world.sites["SFO"]
+    world.settle()
+    puppets = [Puppet(nyc, certified="LAX") for _ in range(30)]
+    assert sum(puppet.open for puppet in puppets) == LINEAGES_MAX
+    assert Puppet(nyc, certified="SFO").open
 
 
 @pytest.mark.conforms("USR-2")
