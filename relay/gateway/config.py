@@ -8,11 +8,7 @@ from sitestack.model.address import Physical
 
 @dataclass(frozen=True, slots=True)
 class LinkConfig:
-    """One link. The ends may differ: HELLO announces limits, and the smaller window and frame
-    apply.
-
-    Only `heartbeat_s` must be much shorter than the other end's `timeout_s`.
-    """
+    """One link (`LinkPolicy.link`). HELLO announces the limits."""
 
     #: Maximum time from connecting to the peer's HELLO (C17), which takes a round trip; its STATE must follow
     #: within `timeout_s`.
@@ -80,7 +76,7 @@ class LinkPolicy:
 
 @dataclass(frozen=True, slots=True)
 class GatewayConfig(LinkPolicy):
-    """Links to the other sites. All members of a site must have the same values."""
+    """Links to the other sites."""
 
     #: Addresses of the possible relays of each neighbour: all its members, or a service before
     #: them.

@@ -79,7 +79,7 @@ class Gateway:
             "waiting_bytes": Level.of(injector.waiting_bytes, config.waiting_bytes_max, high=injector.waiting_bytes_high),
             "routed_bytes": Level.of(routes.queued_bytes, config.link.routed_bytes_max, high=routes.queued_bytes_high),
             "routes": Level.of(len(routes), routes.routes_max, "each is a link"),
-            "connections": Level.of(self._peering.accepted, config.connections_max, "a relay has one for each link"),
+            "connections": Level.of(len(self._peering.accepted), config.connections_max, "a relay has one for each link"),
         }
 
     def installed(self, view: View, quarantined: bool, blocked: bool, now: float) -> list[Effect]:

@@ -47,7 +47,7 @@ class Piece(NamedTuple):
 class Peering:
     """The relay's connections.
 
-    Bounds: `connections_max` sessions, of which one site has `LINEAGES_MAX`, one per call and per route; `LinkConfig`.
+    Bounds: `connections_max` sessions, `LINEAGES_MAX` of a site, one per call and per route; `LinkConfig`.
     """
 
     def __init__(
@@ -74,11 +74,8 @@ class Peering:
         self._role: Role | None = None
 
     @property
-    def accepted(self) -> int:
-        return len(self._certified())
-
-    def _certified(self) -> list[str | None]:
-        """Return the site that each accepted connection's certificate names."""
+    def accepted(self) -> list[str | None]:
+        """The site that the certificate of each accepted connection names."""
         connections = self.table.connections.items()
         return [each.certified for connection, each in connections if _is_accepted(connection, each.dialed)]
 
@@ -127,7 +124,7 @@ class Peering:
 
         `certified`: the site proven at its other end.
         """
-        taken = self._certified()
+        taken = self.accepted
         is_full = len(taken) >= self._connections_max or (certified is not None and taken.count(certified) >= LINEAGES_MAX)
         if self.view is None or (_is_accepted(connection, dialed) and is_full):
             if dialed is not None:

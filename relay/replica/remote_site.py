@@ -276,7 +276,7 @@ class Remote:
         return True
 
     def close(self, *, is_down: bool = True) -> None:
-        """Take the site offline: it leaves the global view, and no entries are held for any lineage."""
+        """The site leaves the global view, and no entries are held for it."""
         self.lineages.clear()
         self.shown, self.down = None, is_down
 

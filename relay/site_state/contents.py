@@ -43,5 +43,4 @@ def to_vectors(contents: Contents) -> dict[str, SiteVector]:
 
 
 def from_vectors(vectors: dict[str, SiteVector]) -> Contents:
-    """Return the contents of a frame's vectors."""
     return {site: dict(vector.origins) for site, vector in vectors.items()}

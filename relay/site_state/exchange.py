@@ -277,5 +277,4 @@ class SiteState:
         return StateStatistics(site, arrived, total, taker.restarts, self.outcome, self.provider.given_pieces)
 
     def levels(self) -> dict[str, Level]:
-        """Return bytes of the provided state, and of the arriving one."""
         return {"snapshot_bytes": self.provider.level(), "arriving_bytes": self.requester.level()}

@@ -53,7 +53,7 @@ class UnicastRoutes:
         return [*dropped, *self._carry_out(steps, now)]
 
     def relay_changed(self, now: float) -> list[Effect]:
-        """Forward all waiting unicasts to the new relay of this site."""
+        """Forward waiting unicasts to the new relay of this site."""
         return self._carry_out(self.sender.again(now), now)
 
     def expire(self, now: float) -> list[Effect]:
