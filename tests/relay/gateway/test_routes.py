@@ -227,7 +227,7 @@ def test_a_route_to_a_part_that_a_merge_has_ended_is_gone_at_both_ends() -> None
 
 @pytest.mark.parametrize("seed", one_in(4, range(40)))
 def test_a_random_history_loses_repeats_and_reorders_nothing(seed: int) -> None:
-    """X1, X2, X5, X6 over a chain of three or four, with deaths of relays and broken links anywhere."""
+    """X1, X2, X3, X5, X6 over a chain of three or four, with deaths of relays and broken links anywhere."""
     rng = random.Random(seed)
     world, sites = chain(*"ABCD"[: rng.choice([3, 4])], count=4)
     world.cut = rng.choice([None, 7, 100])
