@@ -12,7 +12,7 @@ from rich.progress import Progress
 from rich.table import Table
 from rich.text import Text
 
-from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
+from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
 from relay_lab.drills.executor import MemberDied
@@ -20,7 +20,7 @@ from relay_lab.drills.layout import Discovery
 from relay_lab.drills.load import DrillPlan
 from relay_lab.drills.local import open_local
 from relay_lab.drills.plan import Action, Drill, DrillLoad
-from relay_lab.drills.result import DrillResult, Verdict
+from relay_lab.drills.result import DrillResult
 from relay_lab.drills.run import Observe, Phase, run_drill
 from relay_lab.drills.sites import NotReady
 from relay_lab.drills.verdict import MemberVerdict
@@ -89,7 +89,6 @@ PHASES: dict[Phase, str] = {
     "checking": "checking the journals",
     "done": "done",
 }
-EXITS: dict[Verdict, int] = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
 
 
 def show(progress: Progress, prefix: str = "") -> Observe:

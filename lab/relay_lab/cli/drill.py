@@ -10,9 +10,10 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
+from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
 from relay.cli.running import run_until_signal
-from relay_lab.cli.demo import EXITS, demo_table, show
+from relay_lab.cli.demo import demo_table, show
 from relay_lab.drills.executor import MemberDied, PlaceFailed, Venue
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.load import plan_drill
@@ -36,6 +37,9 @@ def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> N
         table.add_row(name, Text(find_drill(name).why))
     stdout.print(table)
     ctx.exit()
+
+
+_EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
 
 
 @click.command(name="drill", epilog=_EPILOG)
@@ -103,7 +107,7 @@ def command(
         # A report that cannot be written must not lose the printed output, nor the reverse.
         if report is not None:
             _write(report, draw_report(drill, where, results, aborted))
-    ctx.exit(EXITS[overall(results, aborted)])
+    ctx.exit(_EXITS[overall(results, aborted)])
 
 
 def _refuse_report(report: Path, ctx: click.Context) -> None:
