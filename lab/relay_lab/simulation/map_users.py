@@ -61,6 +61,8 @@ class MapUser:
         self._tasks = tasks
         self._scope = trio.CancelScope()
         skew_s = random.Random(f"clock {process.local.address.hex()}").uniform(-SKEW_S, SKEW_S)
+        #: The write of each task that waits for it.
+        self._made: dict[trio.lowlevel.Task, Write] = {}
         #: Whether its process has died.
         self.has_died = False
         self._clock = lambda: EPOCH_S + skew_s + process.schedule.now
@@ -141,7 +143,6 @@ class MapUser:
             self._tasks.run()
 
     async def _change(self, key: str, value: bytes | None) -> None:
-        place = len(self.written)  # a write is made before its task waits
         self.waiting += 1
         try:
             if value is None:
@@ -150,11 +151,12 @@ class MapUser:
                 await self.map.put(key, value)
             else:
                 await self.map.update(key, lambda _: value)
-            self.acknowledged.append(self.written[place])
+            self.acknowledged.append(self._made[trio.lowlevel.current_task()])
         except LocalError:
             pass
         finally:
             self.waiting -= 1
+            self._made.pop(trio.lowlevel.current_task(), None)
 
     def _make_map(self) -> Map[bytes]:
         made: Map[bytes] = Map(cast(RelayChannel, self), "map", on_conflict=self._note, clock=self._clock)
@@ -163,7 +165,8 @@ class MapUser:
 
     def _make(self, key: str, *args: Any) -> Entry:
         entry: Entry = MapState.write(self.map.replica.state, key, *args)
-        self.written.append(Write(key, entry))
+        write = self._made[trio.lowlevel.current_task()] = Write(key, entry)
+        self.written.append(write)
         return entry
 
     def _note(self, conflict: Conflict) -> None:
