@@ -6,11 +6,11 @@ from collections.abc import Iterator
 from dataclasses import dataclass, fields, is_dataclass, replace
 from typing import Any
 
-from relay.node.config.settings import NodeConfig
+from relay.node.config.settings import NodeConfig, find_problems
 
-PEERS = "relay.bridge.peers"
+BYTES, PEERS = "relay.budget.bytes", "relay.bridge.peers"
 #: Keys that may change while the member runs. Key and certificate files are reread in place.
-MAY_CHANGE = ("log.level", "relay.budget.entries", "relay.budget.bytes", PEERS)
+MAY_CHANGE = ("log.level", "relay.budget.entries", BYTES, PEERS)
 #: Prefix of a key -> why it cannot change. The first match applies.
 WHY_NOT = {
     "site": "the site of a member is fixed",
@@ -43,9 +43,9 @@ class Reload:
 
 def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
     different = dict(_differences(running, wanted))
-    obstacle = _obstacle(running, different)
-    changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not (path == PEERS and obstacle)}
-    why = {path: obstacle if path == PEERS else _why_not(path) for path in different if path not in changed}
+    obstacles = {PEERS: _obstacle(running, different), BYTES: _misfit(running, different)}
+    changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not obstacles.get(path)}
+    why = {path: obstacles.get(path) or _why_not(path) for path in different if path not in changed}
     return Reload(changed, tuple([f"{path}: cannot change while the member runs; {each}." for path, each in why.items()]))
 
 
@@ -67,6 +67,12 @@ def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
     if running.security.keys and not running.has_bridge():
         return "this member was started without links, and so without certificates: restart it"
     return ""
+
+
+def _misfit(running: NodeConfig, different: dict[str, Any]) -> str:
+    """Return why the new budget does not fit the other running values, or an empty string."""
+    found = find_problems(_with(running, BYTES, different[BYTES])) if BYTES in different else ()
+    return f"with the present other keys, {found[0].removesuffix('.')}" if found else ""
 
 
 def _why_not(path: str) -> str:

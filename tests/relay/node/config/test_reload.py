@@ -13,8 +13,8 @@ import trio
 
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.config.config_keys import find_keys
-from relay.node.config.reload import MAY_CHANGE, PEERS, WHY_NOT, applied, compare
-from relay.node.config.settings import DERIVED, NodeConfig, RelaySettings, SecuritySettings
+from relay.node.config.reload import BYTES, MAY_CHANGE, PEERS, WHY_NOT, applied, compare
+from relay.node.config.settings import DERIVED, NodeConfig, RelaySettings, SecuritySettings, find_problems
 from relay.node.status.status_socket import fetch_status
 from sitestack.model.address import Physical
 from tests.relay.node.test_daemon import LIMIT_S, configure, node
@@ -29,9 +29,10 @@ def changed(config: Any, path: str, value: Any) -> Any:
 
 @pytest.mark.parametrize("path", KEYS)
 def test_every_key_is_taken_or_refused_in_a_sentence(path: str) -> None:
-    found = compare(NodeConfig(), changed(NodeConfig(), path, "another"))
+    running, value = NodeConfig(site="NYC"), 2_000_000 if path == BYTES else "another"
+    found = compare(running, changed(running, path, value))
     if path in MAY_CHANGE:
-        assert (found.changed, found.refused) == ({path: "another"}, ())
+        assert (found.changed, found.refused) == ({path: value}, ())
     else:
         [sentence] = found.refused
         assert not found.changed
@@ -68,6 +69,20 @@ def test_a_member_started_without_links_refuses_new_peers() -> None:
     assert sentence == (
         f"{PEERS}: cannot change while the member runs; this member was started without links, and so without certificates: "
         "restart it."
+    )
+
+
+def test_a_budget_that_needs_another_key_to_change_too_is_taken_with_a_restart_only() -> None:
+    plain = linked(("SFO",))
+    running, small = changed(plain, "relay.link.window_bytes", 5_000_000), changed(plain, "relay.budget.bytes", 2_000_000)
+    wanted = changed(changed(small, "relay.link.window_bytes", 900_000), "log.level", "error")
+    assert (find_problems(running), find_problems(wanted)) == ([], [])
+    found = compare(running, wanted)
+    assert found.changed == {"log.level": "error"}
+    why = dict(sentence.split(": ", 1) for sentence in found.refused)
+    assert why[BYTES] == (
+        "cannot change while the member runs; with the present other keys, relay.link.window_bytes: must be at most 1000000, "
+        "half of relay.budget.bytes."
     )
 
 
