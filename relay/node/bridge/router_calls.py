@@ -170,6 +170,7 @@ class RouterCalls:
         for scope in self._scopes:
             scope.cancel()
         self._scopes.clear()
+        self._unserved.clear()
 
     async def call(self, place: Physical, site: str) -> trio.SocketStream:
         """Connect to a relay of a site through the router at this place. Raises RouterFailed."""
@@ -190,6 +191,7 @@ class RouterCalls:
                 except RouterFailed as error:
                     pause_s = PAUSE_S if place in self._waiting else min(2 * pause_s, PAUSE_S_MAX)
                     self._waiting.discard(place)
+                    self._unserved.pop(place, None)
                     self._troubles[place] = str(error)
                     await trio.sleep(pause_s * random.uniform(0.5, 1.5))
                 else:

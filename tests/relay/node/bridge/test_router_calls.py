@@ -13,7 +13,7 @@ import trio
 
 from relay.keys.directory import read_key_ring
 from relay.node.bridge.bridge import BridgeConfig
-from relay.node.bridge.router_calls import RouterFailed, call
+from relay.node.bridge.router_calls import RouterCalls, RouterFailed, call
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
 from sitestack.model.address import Physical
@@ -152,6 +152,32 @@ async def test_the_fault_of_each_router_is_reported(key_directory: Path) -> None
                 while not all(each in channel.problems().get("relay.bridge.routers", "") for each in wanted):  # noqa: ASYNC110 (no event)
                     await trio.sleep(0.02)
                 assert channel.statistics().bridge.routers_waiting == 1
+            nursery.cancel_scope.cancel()
+
+
+@pytest.mark.parametrize("ends", ["the router starts again", "the relay stops"])
+async def test_a_router_that_did_not_serve_a_site_is_reported_until_it_starts_again(ends: str) -> None:
+    """Then the other site may call, so that this one has no reason to."""
+    with trio.fail_after(LIMIT_S):
+        async with trio.open_nursery() as nursery:
+            half = Served(ANY_PORT, {"NYC": None}, nursery)
+            calls = RouterCalls([half.place], "NYC", None)
+            calls.start_waiting(trio.aclose_forcefully, nursery)
+            with pytest.raises(RouterFailed, match="it does not serve SFO"):
+                await calls.call(half.place, "SFO")
+            while not calls.waiting:  # noqa: ASYNC110 (no event)
+                await trio.sleep(0.01)
+            assert "it does not serve SFO" in calls.problem()
+            if ends == "the relay stops":
+                calls.stop_waiting()
+            else:
+                half.kill()
+                while calls.waiting:  # noqa: ASYNC110 (no event)
+                    await trio.sleep(0.01)
+                half.start_again()
+                while not calls.waiting:  # noqa: ASYNC110 (no event)
+                    await trio.sleep(0.01)
+            assert calls.problem() == ""
             nursery.cancel_scope.cancel()
 
 
