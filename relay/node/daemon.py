@@ -264,11 +264,13 @@ class _Node:
     def _problems(self, channel: RelayChannel | None) -> list[str]:
         journal = "" if self._store is None else self._store.error
         events = "" if self._events is None else self._events.trouble
+        lines = "" if self._source is None else self._source.trouble
         log = "" if self._log_output is None else self._log_output.trouble
         errors = {
             **({} if channel is None else channel.problems()),
             "journal.directory": journal,
             "journal.retained_bytes_max": "" if self._store is None else self._store.retention_error,
+            "--publish": lines and f"cannot be read, so no more lines are published: {lines}",
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",
             "status socket": _refused(self.status_admissions),
@@ -302,15 +304,18 @@ class _Node:
             await trio.sleep(WATCH_INTERVAL_S)
 
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
-        async for line in source.lines():
-            try:
-                await channel.send(line)
-            except ChannelClosed:
-                return
-            except LocalError as error:
-                self._log.error("line not published", why=str(error))
-            else:
-                self._status.sent(1)
+        try:
+            async for line in source.lines():
+                try:
+                    await channel.send(line)
+                except ChannelClosed:
+                    return
+                except LocalError as error:
+                    self._log.error("line not published", why=str(error))
+                else:
+                    self._status.sent(1)
+        except OSError as error:
+            source.trouble = error.strerror or str(error)
 
     async def _listen(self, channel: RelayChannel) -> None:
         writer = EventLines(channel.site, readable=self._readable)

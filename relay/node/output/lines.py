@@ -17,6 +17,8 @@ STANDARD = "-"
 _READ_BYTES = 64 * 1024
 #: Pause (s) after a failed write.
 RETRY_S = 1.0
+#: Pause (s) before the next read of a descriptor that does not block.
+POLL_S = 0.1
 
 
 class LineSource:
@@ -26,6 +28,7 @@ class LineSource:
 
     def __init__(self, source: str, line_bytes_max: int) -> None:
         """Open the source. Raises ConfigurationError if it cannot be read."""
+        self.trouble = ""
         self._line_bytes_max = line_bytes_max
         # does not wait for a writer, or end with the last one
         flags = os.O_RDWR if Path(source).is_fifo() else os.O_RDONLY
@@ -34,7 +37,7 @@ class LineSource:
         self._limiter = trio.CapacityLimiter(1)
 
     async def lines(self) -> AsyncIterator[bytes]:
-        """Yield all lines without line ends. The last line need not have one."""
+        """Yield all lines without line ends. The last line need not have one. Raises OSError."""
         rest = b""
         while chunk := await self._read():
             *lines, rest = (rest + chunk).split(b"\n")
@@ -46,7 +49,13 @@ class LineSource:
 
     async def _read(self) -> bytes:
         read, descriptor = os.read, self._descriptor
-        return await trio.to_thread.run_sync(read, descriptor, _READ_BYTES, abandon_on_cancel=True, limiter=self._limiter)
+        while True:
+            try:
+                return await trio.to_thread.run_sync(
+                    read, descriptor, _READ_BYTES, abandon_on_cancel=True, limiter=self._limiter
+                )
+            except BlockingIOError:
+                await trio.sleep(POLL_S)
 
 
 class LineSink:

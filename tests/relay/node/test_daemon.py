@@ -127,6 +127,17 @@ def test_a_node_ends_when_the_reader_of_its_events_closes(directory: Path) -> No
         assert process.wait(LIMIT_S) == 0
 
 
+def test_a_node_whose_lines_cannot_be_read_stays_a_member_and_says_so(directory: Path) -> None:
+    unreadable = "/proc/self/mem"  # can be opened; a read fails (EIO)
+    with node(directory, configure(directory), "--insecure", "--publish", unreadable) as process:
+        assert process.stderr is not None
+        told = next(found for found in map(json.loads, process.stderr) if found["level"] == "error")
+        assert told["what"] == "--publish: cannot be read, so no more lines are published: Input/output error."
+        assert trio.run(fetch_status, directory / "a.sock")["state"] == "member"
+        process.send_signal(signal.SIGTERM)
+        assert process.wait(LIMIT_S) == 0
+
+
 def test_a_bridge_port_that_is_taken_ends_the_node_before_it_joins(directory: Path) -> None:
     with socket.socket() as taken:
         taken.bind(("127.0.0.1", 0))

@@ -112,3 +112,25 @@ async def test_writers_of_a_named_pipe_come_and_go(tmp_path: Path) -> None:
         pipe.write_bytes(b"two\n")
         assert await anext(lines) == b"two"
         await lines.aclose()  # type: ignore[attr-defined]
+
+
+async def test_lines_of_a_descriptor_that_does_not_block_are_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Another process that shares the terminal may have set it so."""
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    monkeypatch.setattr("relay.node.output.lines._open", lambda *_: reader)
+    with trio.fail_after(5):
+        lines = LineSource("shared", 100).lines()
+        os.write(writer, b"one\n")
+        assert await anext(lines) == b"one"
+        async with trio.open_nursery() as nursery:
+
+            @nursery.start_soon
+            async def write() -> None:
+                await trio.sleep(0.05)
+                os.write(writer, b"two\n")
+                os.close(writer)
+
+            assert await anext(lines) == b"two"
+        assert [line async for line in lines] == []
+    os.close(reader)
