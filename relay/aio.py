@@ -95,5 +95,12 @@ class Leader(Lock):
             finally:
                 at_work.cancel()
                 lost.cancel()
-                await asyncio.wait({at_work, lost})
+                cancelled: asyncio.CancelledError | None = None
+                while not (at_work.done() and lost.done()):
+                    try:
+                        await asyncio.wait({at_work, lost})
+                    except asyncio.CancelledError as error:
+                        cancelled = error
                 await self.release()
+                if cancelled is not None:
+                    raise cancelled

@@ -151,6 +151,32 @@ def test_a_leader_on_asyncio_does_its_duty_in_the_loop_and_ends_it_with_the_majo
     asyncio.run(test())
 
 
+def test_a_leader_on_asyncio_that_is_cancelled_twice_ends_its_duty_and_no_longer_leads() -> None:
+    async def test() -> None:
+        async with two_on_asyncio() as (one, _):
+            leader, told = relay.aio.Leader(one, "boss"), list[str]()
+
+            async def lead(token: int) -> None:
+                try:
+                    told.append("leads")
+                    await asyncio.sleep(LIMIT_S)
+                finally:
+                    leading.cancel()
+                    await asyncio.sleep(0.1)
+                    told.append(f"ended, leads: {leader.token is not None}")
+
+            leading = asyncio.create_task(leader.run(lead))
+            while not told:  # noqa: ASYNC110 (no event)
+                await asyncio.sleep(0.01)
+            leading.cancel()
+            await asyncio.wait([leading])
+            assert leading.cancelled()
+            assert told == ["leads", "ended, leads: True"]
+            assert leader.token is None
+
+    asyncio.run(test())
+
+
 def test_locks_on_threads_exclude_each_other() -> None:
     with two_on_threads() as (one, other):
         held: list[int] = []
