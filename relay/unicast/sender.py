@@ -23,6 +23,8 @@ from sitestack.model.message import Batch
 
 #: Batches of a line forwarded again at once; the others follow as these are acknowledged.
 AGAIN_MAX = 256
+#: Memory of a waiting batch beside its body.
+OBJECTS_BYTES = 448
 
 
 @dataclass(slots=True)
@@ -60,14 +62,14 @@ class UnicastSender:
         self._lines: dict[ProxyUUID, _Line] = {}
 
     def send(self, dest: ProxyUUID, batch: Batch, now: float) -> list[Step]:
-        if self.pending_bytes and self.pending_bytes + len(batch.body) > self.config.pending_bytes_max:
+        if self.pending_bytes and self.pending_bytes + cost_of(batch) > self.config.pending_bytes_max:
             return [_failure(dest, batch, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED)]
         line = self._lines.get(dest)
         if line is None:
             line = self._lines[dest] = _Line()
             self._be_quick(line, now)
         line.pending.append(_Pending(batch, now))
-        self.pending_bytes += len(batch.body)
+        self.pending_bytes += cost_of(batch)
         self.pending_bytes_high = max(self.pending_bytes_high, self.pending_bytes)
         return self._forward(line, 1) if line.under_way == len(line.pending) - 1 else []
 
@@ -110,7 +112,7 @@ class UnicastSender:
         else:
             before = len(line.pending)
             while line.pending and line.pending[0].batch.last <= reply.n:
-                self.pending_bytes -= len(self._pop(line).batch.body)
+                self.pending_bytes -= cost_of(self._pop(line).batch)
             self._be_quick(line, now)
             steps = self._forward(line, 2 * (before - len(line.pending)))
         if not line.pending:
@@ -174,7 +176,7 @@ class UnicastSender:
         return line.pending.popleft()
 
     def _fail(self, dest: ProxyUUID, each: _Pending, reason: Failure) -> Unreachable:
-        self.pending_bytes -= len(each.batch.body)
+        self.pending_bytes -= cost_of(each.batch)
         certainty = Certainty.UNKNOWN if each.open else Certainty.NOT_DELIVERED
         return _failure(dest, each.batch, reason, certainty)
 
@@ -183,6 +185,10 @@ class UnicastSender:
         if not self._lines:
             return None
         return min([min(line.due, line.pending[0].since + self.config.give_up_s) for line in self._lines.values()])
+
+
+def cost_of(batch: Batch) -> int:
+    return len(batch.body) + OBJECTS_BYTES
 
 
 def _last(pending: _Pending) -> int:

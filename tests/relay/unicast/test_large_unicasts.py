@@ -4,6 +4,8 @@ continue.
 
 from __future__ import annotations
 
+import tracemalloc
+
 import pytest
 
 from relay.events import Certainty, Failure, Unreachable
@@ -11,7 +13,7 @@ from relay.gateway.config import LinkConfig
 from relay.gateway.wire import RemoteUnicast, encode
 from relay.replica.entries import UnicastRefusal, UnicastReply
 from relay.unicast.config import RemoteUnicastConfig
-from relay.unicast.sender import UnicastSender
+from relay.unicast.sender import UnicastSender, cost_of
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Dropped
 from tests.harness.relay.member import Member
@@ -69,12 +71,26 @@ def test_a_lone_unicast_waits_however_large_it_is() -> None:
 
 
 def test_unicasts_beyond_the_pending_bound_are_reported_and_counted() -> None:
-    world, nyc, sfo = two_sites(2, unicast=RemoteUnicastConfig(pending_bytes_max=1_000))
+    world, nyc, sfo = two_sites(2, unicast=RemoteUnicastConfig(pending_bytes_max=2_000))
     world.run(1)
     for n in range(3):
-        nyc.members[1].send(f"{n}{'x' * 600}", dest=proxy(sfo.members[1]))
+        nyc.members[1].send(f"{n}{'x' * 1_000}", dest=proxy(sfo.members[1]))
     assert told(nyc.members[1]) == [(n, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED) for n in (2, 3)]
     assert nyc.members[1].drops["relay_unicast_pending_full"] == 2
+
+
+def test_tiny_waiting_unicasts_take_no_more_memory_than_the_bound() -> None:
+    bound = 1_000_000
+    sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=bound))
+    tracemalloc.start()
+    try:
+        before, n = tracemalloc.get_traced_memory()[0], 1
+        while n < 5_000 and not any(isinstance(step, Unreachable) for step in sender.send(TARGET, unicast(n), 0.0)):
+            n += 1
+        taken = tracemalloc.get_traced_memory()[0] - before
+    finally:
+        tracemalloc.stop()
+    assert 0.5 * bound < taken < 1.2 * bound, "sizes of objects differ between versions of Python"
 
 
 def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it() -> None:
@@ -84,7 +100,7 @@ def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it(
     failure, *behind = sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.1)
     assert failure == Unreachable(TARGET, 2, 2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)
     assert forwarded(behind) == [(1, 1, 3), (3, 1, 4)]
-    assert sender.pending_bytes == 3 * len(unicast(1).body)
+    assert sender.pending_bytes == 3 * cost_of(unicast(1))
     assert sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.2) == [], "said twice"
     sender.handle_reply(ack(4), 0.3)
     assert (sender.pending_bytes, sender.deadline()) == (0, None)

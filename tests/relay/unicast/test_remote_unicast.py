@@ -12,7 +12,7 @@ from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.unicast.config import RemoteUnicastConfig
 from relay.unicast.receiver import SENDERS_MAX, UnicastReceiver
-from relay.unicast.sender import AGAIN_MAX, Step, UnicastSender
+from relay.unicast.sender import AGAIN_MAX, Step, UnicastSender, cost_of
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
@@ -68,7 +68,7 @@ def test_an_acknowledgement_settles_all_up_to_it() -> None:
     for n in (1, 2, 3):
         sender.send(TARGET, unicast(n), 0.0)
     assert sender.handle_reply(ack(2), 0.5) == []
-    assert sender.pending_bytes == 5
+    assert sender.pending_bytes == cost_of(unicast(3))
     assert forwarded(sender.expire(5.0)) == [(0, 1, 3)]
     sender.handle_reply(ack(3), 6.0)
     assert sender.pending_bytes == 0
@@ -166,7 +166,7 @@ def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
 
 @pytest.mark.conforms("REL-34")
 def test_a_unicast_beyond_the_bound_is_reported_at_once_and_leaves_no_gap() -> None:
-    sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=20))
+    sender = UnicastSender(RemoteUnicastConfig(pending_bytes_max=2 * cost_of(unicast(1, 6))))
     for n in (1, 2):
         sender.send(TARGET, unicast(n, 6), 0.0)
     [failure] = sender.send(TARGET, unicast(3, 6), 0.0)
