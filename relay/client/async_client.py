@@ -23,6 +23,7 @@ from relay.client.exchange import (
     Request,
     check_stream,
     publish,
+    unanswered,
 )
 
 _ERRORS = (httpx.HTTPError, ValueError)
@@ -80,13 +81,13 @@ class AsyncClient:
             request = follower.request()
             try:
                 async with self._http.stream("GET", request.url, headers=request.headers) as answer:
-                    if answer.status_code != 200:
-                        check_stream(Answer(answer.status_code, body=await answer.aread()))
+                    body = b"" if answer.status_code == 200 else await answer.aread()
+                    check_stream(nodes, Answer(answer.status_code, body=body))
                     async for line in answer.aiter_lines():
                         if (event := follower.take(line)) is not None:
                             yield event
-            except _ERRORS:
-                pass  # the next node is asked
+            except _ERRORS as error:
+                check_stream(nodes, unanswered(error))  # else the next node is asked
             nodes.go_on()
             await anyio.sleep(PAUSE_S)
 
@@ -98,6 +99,7 @@ class AsyncClient:
                 status, retry_after = answer.status_code, answer.headers.get("retry-after")
                 async for piece in answer.aiter_raw():
                     body += piece
-        except _ERRORS:
-            pass
+        except _ERRORS as error:
+            if not status:
+                return unanswered(error)
         return Answer(status, retry_after, bytes(body))

@@ -22,6 +22,7 @@ from relay.client.exchange import (
     Request,
     check_stream,
     publish,
+    unanswered,
 )
 
 _ERRORS = (OSError, http.client.HTTPException, ValueError)
@@ -88,13 +89,12 @@ class Client:
             try:
                 connection.request("GET", path, headers=request.headers)
                 answer = connection.getresponse()
-                if answer.status != 200:
-                    check_stream(Answer(answer.status, body=answer.read()))
+                check_stream(nodes, Answer(answer.status, body=b"" if answer.status == 200 else answer.read()))
                 for line in answer if answer.status == 200 else ():
                     if (event := follower.take(line.rstrip(b"\r\n").decode())) is not None:
                         yield event
-            except _ERRORS:
-                pass  # the next node is asked
+            except _ERRORS as error:
+                check_stream(nodes, unanswered(error))  # else the next node is asked
             finally:
                 connection.close()
             nodes.go_on()
@@ -102,7 +102,7 @@ class Client:
 
     def _exchange(self, request: Request) -> Answer:
         """Return the answer, or the part that arrived. A connection is kept for the next request."""
-        body, answer = bytearray(), None
+        body, answer, failed = bytearray(), None, Answer()
         try:
             if self._open is None or not request.url.startswith(self._open[0]):
                 self.close()
@@ -113,9 +113,10 @@ class Client:
             answer = connection.getresponse()
             while piece := answer.read1(1 << 16):
                 body += piece
-        except _ERRORS:
+        except _ERRORS as error:
             self.close()
-        return Answer() if answer is None else Answer(answer.status, answer.getheader("retry-after"), bytes(body))
+            failed = unanswered(error)
+        return failed if answer is None else Answer(answer.status, answer.getheader("retry-after"), bytes(body))
 
     def _connect(self, request: Request) -> tuple[http.client.HTTPConnection, str]:
         """Return a connection that opens on use, and the path of the request."""

@@ -8,6 +8,7 @@ from __future__ import annotations
 import base64
 import json
 import secrets
+import ssl
 from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
@@ -29,7 +30,7 @@ _AGAIN = (408, 429)
 
 
 class Refused(Exception):
-    """A node refuses what the client asks, and will again."""
+    """A node refuses what the client asks, and will again, or no node has a trusted certificate."""
 
 
 class NotPublished(Exception):
@@ -91,6 +92,8 @@ class Answer:
     status: int = 0
     retry_after: str | None = None
     body: bytes = b""
+    #: Why the certificate of the node is not trusted.
+    untrusted: str = ""
 
     @property
     def wait_s(self) -> float:
@@ -100,10 +103,21 @@ class Answer:
 
     @property
     def why(self) -> str:
+        if self.untrusted:
+            return f"the node's certificate is not trusted: {self.untrusted}"
         try:
             return f"{self.status}: {json.loads(self.body)['error']}"
         except (ValueError, TypeError, LookupError):
             return f"{self.status}: no reason is given" if self.status else "no answer"
+
+
+def unanswered(error: BaseException | None) -> Answer:
+    """Return what the error of a request amounts to."""
+    while error is not None and not isinstance(error, Refused):  # which the application handles now
+        if isinstance(error, ssl.SSLCertVerificationError):
+            return Answer(untrusted=error.verify_message)
+        error = error.__cause__ or error.__context__
+    return Answer()
 
 
 #: The client makes a request or waits some seconds, and sends back the answer.
@@ -118,9 +132,18 @@ class Nodes:
         if not self._urls or not all(url.startswith(("http://", "https://")) for url in self._urls):
             raise ValueError(f"nodes have URLs such as http://127.0.0.1:7800, not {', '.join(urls)}")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
+        self._untrusted: set[str] = set()
 
     def request(self, method: str, path: str, headers: Mapping[str, str], body: bytes = b"") -> Request:
         return Request(method, f"{self._urls[0]}{path}", {**self._headers, **headers}, body)
+
+    def are_untrusted(self, answer: Answer) -> bool:
+        """Note the answer of the present node; return whether no node has a trusted certificate."""
+        if answer.untrusted:
+            self._untrusted.add(self._urls[0])
+        elif answer.status:
+            self._untrusted.discard(self._urls[0])
+        return self._untrusted.issuperset(self._urls)
 
     def go_on(self) -> None:
         self._urls.append(self._urls.pop(0))
@@ -140,7 +163,8 @@ def publish(nodes: Nodes, messages: Iterable[Outgoing], give_up_s: float, now: C
         asked, body = _next_lines(left, places)
         answer = yield nodes.request("POST", "/messages", {"Content-Type": NDJSON}, body)
         assert answer is not None
-        lasting, why = 200 < answer.status < 500 and answer.status not in _AGAIN, answer.why
+        untrusted, why = nodes.are_untrusted(answer), answer.why
+        lasting = untrusted or (200 < answer.status < 500 and answer.status not in _AGAIN)
         for at in asked if lasting else ():
             results[at] = NotPublished(left[at].key, why)
         for at, line in zip(asked, answer.body.split(b"\n")[:-1] if answer.status == 200 else (), strict=False):
@@ -236,7 +260,7 @@ class Follower:
         return is_new
 
 
-def check_stream(answer: Answer) -> None:
+def check_stream(nodes: Nodes, answer: Answer) -> None:
     """Raise Refused if no repetition helps."""
-    if 400 <= answer.status < 500 and answer.status not in _AGAIN:
+    if nodes.are_untrusted(answer) or (400 <= answer.status < 500 and answer.status not in _AGAIN):
         raise Refused(answer.why)

@@ -3,18 +3,21 @@
 from __future__ import annotations
 
 import json
+import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager
+from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from itertools import islice
+from pathlib import Path
 from typing import Any
 
 import pytest
 import trio
 
 from relay.client import AsyncClient, Client, Event, NotPublished, Outgoing, Published, Refused
-from relay.client.exchange import BATCH_MESSAGES, Answer, Follower, Nodes, Request, publish
+from relay.client.exchange import BATCH_MESSAGES, Answer, Follower, Nodes, Request, publish, unanswered
 from relay.node.http.token import Tokens
 from sitestack.model.address import Physical
+from tests.harness.certificates import authority, context, signed, write_site
 from tests.harness.http_server import QuietHandler, serving
 from tests.relay.node.http.test_http import FakeNode, served
 from tests.relay.node.http.test_messages import heard, site
@@ -221,3 +224,62 @@ async def test_a_client_without_a_token_or_its_right_raises() -> None:
                         next(client.events())
 
         await trio.to_thread.run_sync(talk)
+
+
+def test_messages_are_refused_only_once_no_node_is_trusted() -> None:
+    away, down = Answer(untrusted="self-signed certificate"), Answer()
+    results, asked, _ = run([Outgoing(b"1", "k")], away, down, away, away)
+    assert (str(results[0]), len(asked)) == ("k: the node's certificate is not trusted: self-signed certificate", 4)
+    results, asked, _ = run([Outgoing(b"1", "k"), Outgoing(b"2", "l")], away, ok("k"), Answer(503), away, ok("l"))
+    assert ([type(each) for each in results], len(asked)) == ([Published, Published], 5)
+
+
+def test_a_node_that_is_away_is_not_untrusted_because_the_application_handles_a_refusal() -> None:
+    try:
+        try:
+            raise ssl.SSLCertVerificationError(1, "expired")
+        except OSError:
+            raise Refused("the node's certificate is not trusted") from None
+    except Refused:
+        with pytest.raises(FileNotFoundError) as raised:
+            Path("away").read_bytes()
+        assert raised.value.__context__ is not None
+        assert unanswered(raised.value) == Answer()
+
+
+@pytest.mark.parametrize("kind", ["threads", "trio", "asyncio"])
+async def test_a_client_that_trusts_no_node_says_so(kind: str, tmp_path: Path) -> None:
+    import asyncio  # noqa: PLC0415  # the other event loop of the client
+
+    async def refuse(stream: trio.SSLStream[trio.SocketStream]) -> None:
+        with suppress(trio.BrokenResourceError):
+            await stream.do_handshake()
+        await trio.aclose_forcefully(stream)
+
+    def in_threads(url: str) -> None:
+        with Client([url], give_up_s=5) as client:
+            with pytest.raises(NotPublished, match="certificate is not trusted: "):
+                client.publish(b"x")
+            with pytest.raises(Refused, match="certificate is not trusted: "):
+                next(client.events())
+
+    async def in_tasks(url: str) -> None:
+        async with AsyncClient([url], give_up_s=5) as client:
+            with pytest.raises(NotPublished, match="certificate is not trusted: "):
+                await client.publish(b"x")
+            with pytest.raises(Refused, match="certificate is not trusted: "):
+                await anext(client.events())
+
+    ours = authority()
+    tls = context(write_site(tmp_path / "NYC", signed(ours, "NYC"), ours), server=True)
+    with trio.fail_after(20):
+        async with trio.open_nursery() as nursery:
+            listeners = await trio.open_ssl_over_tcp_listeners(0, tls, host="127.0.0.1")
+            nursery.start_soon(trio.serve_listeners, refuse, listeners)
+            url = f"https://127.0.0.1:{listeners[0].transport_listener.socket.getsockname()[1]}"  # type: ignore[attr-defined]
+            if kind == "trio":
+                await in_tasks(url)
+            else:
+                call = in_threads if kind == "threads" else lambda url: asyncio.run(in_tasks(url))
+                await trio.to_thread.run_sync(call, url, abandon_on_cancel=True)
+            nursery.cancel_scope.cancel()
