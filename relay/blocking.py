@@ -16,7 +16,7 @@ from relay.structures.lock import Lock as TrioLock
 from relay.structures.lock import LockDoor
 from relay.structures.map import Map as TrioMap
 from relay.structures.map import MapDoor
-from sitestack.blocking import BlockingDoor, blocked, computed, open_transport, opened
+from sitestack.blocking import BlockingDoor, _call, blocked, computed, open_transport, opened
 
 __all__ = ["Leader", "Lock", "Map", "RelayChannel", "open_channel", "open_transport"]
 
@@ -60,9 +60,23 @@ class Map(MapDoor[V]):
 class Lock(LockDoor):
     """`relay.Lock` on threads."""
 
-    acquire = blocked(TrioLock.acquire)
     release = computed(TrioLock.release)
     wait_lost = blocked(TrioLock.wait_lost)
+
+    def acquire(self) -> int:
+        """As `relay.Lock.acquire`."""
+        granted: list[int] = []
+
+        async def ask() -> None:
+            granted.append(await self._await(TrioLock.acquire))
+
+        try:
+            _call(ask)
+        except BaseException:
+            if granted:  # as the thread was interrupted
+                self.release()
+            raise
+        return granted[0]
 
     def __enter__(self) -> int:
         return self.acquire()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import queue
 import threading
 import time
 from collections.abc import AsyncIterator, Iterator
@@ -194,6 +195,28 @@ def test_locks_on_threads_exclude_each_other() -> None:
         thread.join(LIMIT_S)
         assert held == sorted(set(held))
         assert len(held) == 2
+
+
+def test_a_lock_on_threads_that_is_granted_as_its_thread_is_interrupted_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    class Interrupted(queue.SimpleQueue[object]):
+        interrupts = 1
+
+        def get(self, *args: object) -> object:
+            granted = super().get()
+            if Interrupted.interrupts:
+                Interrupted.interrupts -= 1
+                raise KeyboardInterrupt
+            return granted
+
+    with two_on_threads() as (one, _):
+        lock = relay.blocking.Lock(one, "jobs")
+        with monkeypatch.context() as patched:
+            patched.setattr("sitestack.blocking.queue.SimpleQueue", Interrupted)
+            with pytest.raises(KeyboardInterrupt):
+                lock.acquire()
+        assert lock.token is None
+        with lock, pytest.raises(LocalError, match="this object holds the lock"):
+            lock.acquire()
 
 
 def test_a_channel_of_another_kind_is_refused_with_the_name_to_use() -> None:
