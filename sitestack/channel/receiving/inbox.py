@@ -137,8 +137,8 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
 
     def skip(self) -> list[Batch]:
-        """Replace all deliveries by gaps, one for each run of consecutive numbers between two views;
-        return their batches.
+        """Replace all deliveries by gaps, one for each run of consecutive numbers between two views
+        or marks; return their batches.
         """
         skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []
@@ -147,7 +147,7 @@ class Inbox(Generic[E]):
             gap = _gap_of(item)
             if gap is None:
                 items.append(item)
-                if isinstance(item, View):
+                if isinstance(item, View | StateMark):
                     runs.clear()
                 continue
             key = stream_of(gap)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+import trio
 from trio.testing import MockClock
 
 from sitestack.channel.receiving.inbox import Delivery, Inbox, cost_bytes
 from sitestack.channel.receiving.receive_end import ReceiveEnd
-from sitestack.channel.receiving.state_extras import StateExtras, StateKey, join_extras
+from sitestack.channel.receiving.state_extras import StateExtras, StateKey, join_extras, split_extras
 from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.address import Address
@@ -17,7 +18,7 @@ from sitestack.model.events import Credit, Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.roster import Roster
-from sitestack.model.state_events import Baseline, SiteStateArrived
+from sitestack.model.state_events import Baseline, GiveSnapshot, SiteStateArrived
 from tests.harness.addresses import address
 from tests.harness.messages import batch_of
 
@@ -97,3 +98,21 @@ async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_a
         Batch("NYC", A, Scope.SITE, 2, 2, pack_body(wrapped[2:], envelopes=True)),
     ]
     assert inbox.backlog_bytes.now == sum(map(cost_bytes, inbox._items))
+
+
+async def test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot(autojump_clock: MockClock) -> None:
+    """Else the other site is told that it lacks messages which it delivers after the state."""
+    inbox: Inbox[Any] = Inbox()
+    given: list[Any] = []
+    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
+    state.withheld = False
+    end = ReceiveEnd(inbox, state, given.append, BOUND, lambda _: None)
+    inbox.put(Delivery(A, batch_of("A", 1), Roster("NYC", ())))
+    state.handle(GiveSnapshot(1))
+    inbox.put(Delivery(A, batch_of("A", 2), Roster("NYC", ())))
+    end.skip()
+    given.clear()
+    gaps = [Gap("NYC", A, n, n, GapReason.BACKLOG) for n in (1, 2)]
+    with trio.fail_after(1):
+        assert [await anext(end), await anext(end)] == gaps
+    assert split_extras(given[0].data)[0].gaps == (gaps[0],)
