@@ -151,10 +151,10 @@ class ReceiveEnd:
         return caller is self._taker and self.is_awaited
 
     def refresh(self) -> None:
-        """Wake readers if there are items, and report a backlog that has grown, or that an installed
+        """Wake readers if there are items or a state is awaited, and report a backlog that has grown, or that an installed
         state has reduced.
         """
-        if self._inbox:
+        if self._inbox or self._state.withheld:
             self._readers.unpark_all()
         if abs(self._inbox.backlog_bytes.now - self._reported_bytes) >= self._report_step_bytes:
             self._report_backlog()

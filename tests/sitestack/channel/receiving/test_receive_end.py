@@ -4,16 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import pytest
 import trio
-from trio.testing import MockClock
+from trio.testing import MockClock, wait_all_tasks_blocked
 
 from sitestack.channel.receiving.inbox import Delivery, Inbox, cost_bytes
 from sitestack.channel.receiving.receive_end import ReceiveEnd
-from sitestack.channel.receiving.state_extras import StateExtras, StateKey, join_extras, split_extras
+from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, join_extras, split_extras
 from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.address import Address
 from sitestack.model.envelope import wrap_keyed
+from sitestack.model.errors import StateUnavailable
 from sitestack.model.events import Credit, Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
@@ -116,3 +118,21 @@ async def test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot(auto
     with trio.fail_after(1):
         assert [await anext(end), await anext(end)] == gaps
     assert split_extras(given[0].data)[0].gaps == (gaps[0],)
+
+
+async def test_an_idle_reader_is_told_of_a_damaged_state(autojump_clock: MockClock) -> None:
+    inbox: Inbox[Any] = Inbox()
+    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
+    state.withheld = False
+    end = ReceiveEnd(inbox, state, lambda _: None, BOUND, lambda _: None)
+    async with trio.open_nursery() as nursery:
+
+        async def read() -> None:
+            with trio.fail_after(1), pytest.raises(StateUnavailable):
+                await anext(end)
+
+        nursery.start_soon(read)
+        await wait_all_tasks_blocked()
+        assert state.withhold()
+        state.handle(SiteStateArrived(MARK, {}, {}))
+        end.refresh()
