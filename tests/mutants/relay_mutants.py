@@ -306,8 +306,8 @@ RELAY = (
         "STATE-site",
         "a member with the state of another site forgets that it lacks messages of its own site",
         "sitestack/channel/receiving/state_handover.py",
-        "            self._history += history\n            self._keys",
-        "            self._keys",
+        "            self._history += history\n            self._adopt",
+        "            self._adopt",
         "tests/sitestack/channel/receiving/test_state_extras.py"
         "::test_history_of_the_own_site_only_is_kept_with_the_state_of_another_site",
     ),

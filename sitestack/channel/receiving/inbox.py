@@ -186,14 +186,10 @@ class Inbox(Generic[E]):
         self._items.appendleft(view)
         self._items.appendleft(item)
 
-    def begin_with(self, mark: StateMark, contains: Contents, gaps: Sequence[Gap]) -> None:
-        """Put this mark first, and drop what its state contains, of scope ALL.
-
-        `gaps` follow the mark and replace waiting gaps that they cover.
-        """
+    def begin_with(self, mark: StateMark, gaps: Sequence[Gap]) -> None:
+        """Put this mark first. `gaps` follow it and replace waiting gaps that they cover."""
         if self._abandoned:
             return
-        self.leave_out(contains)
         told = {(gap.site, gap.origin): gap.last for gap in gaps}
         rest = [
             each for each in self._items if not (isinstance(each, Gap) and each.last <= told.get((each.site, each.origin), 0))
@@ -224,6 +220,7 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = sum(map(cost_bytes, kept))
 
     def leave_out(self, contains: Contents) -> None:
+        """Drop what a state contains, of scope ALL."""
         kept: deque[Delivery | E | Gap] = deque()
         for item in self._items:
             rest = above(item, contains)

@@ -12,7 +12,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from typing import TypeAlias
 
-from sitestack.channel.receiving.inbox import Inbox, StateMark, Stream, above, stream_of
+from sitestack.channel.receiving.inbox import Inbox, Numbers, StateMark, Stream, above, stream_of
 from sitestack.channel.receiving.state_extras import StateExtras, StateNumber, join_extras, split_extras
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.errors import LocalError, ProtocolError, StateTooLarge, StateUnavailable
@@ -186,16 +186,17 @@ class StateHandover:
                 return
             extras, data = parts
             self._fetched = replace(event, data=data)
-            gaps = [_as_shown(gap) for gap in extras.gaps if gap.scope is Scope.ALL] + _gaps(event)
-            self._inbox.begin_with(StateMark(FETCHED), event.contains, gaps)
+            self._inbox.leave_out(event.contains)
+            missing = _gaps(event, self._inbox.lowest())
+            gaps = [_as_shown(gap) for gap in extras.gaps if gap.scope is Scope.ALL] + missing
+            self._inbox.begin_with(StateMark(FETCHED), gaps)
             for site, numbers in event.contains.items() if self.counts else ():
                 for origin, last in numbers.items():
                     self.count((site, origin, Scope.ALL), last)
             history = [gap for gap in (*self._history, *self._before_join) if gap.scope is Scope.SITE]
             self._history.clear()
             self._history += history
-            self._keys.forget_lost(gaps)
-            self._adopt(extras)
+            self._adopt(replace(extras, gaps=(*extras.gaps, *missing)))
         else:
             self._history += self._before_join
         self._before_join = []
@@ -299,10 +300,12 @@ def _as_shown(gap: Gap) -> Gap:
     return replace(gap, reason=GapReason.NOT_HELD) if gap.reason is GapReason.BEFORE_BASELINE else gap
 
 
-def _gaps(event: SiteStateArrived) -> list[Gap]:
-    """Return the numbers that are neither in the state nor in the inbox."""
-    return [
+def _gaps(event: SiteStateArrived, lowest: Numbers) -> list[Gap]:
+    """Return the numbers that are neither in the state nor in the inbox, which begins with the lowest."""
+    gaps = [
         Gap(site, origin, event.contains.get(site, {}).get(origin, 0) + 1, last, GapReason.NOT_HELD)
         for site, numbers in event.missing.items()
         for origin, last in numbers.items()
     ]
+    lasts = [min(gap.last, lowest.get(stream_of(gap), gap.last + 1) - 1) for gap in gaps]
+    return [replace(gap, last=last) for gap, last in zip(gaps, lasts, strict=True) if gap.first <= last]

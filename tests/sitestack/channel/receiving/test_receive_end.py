@@ -103,7 +103,7 @@ async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_a
 
 
 async def test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot(autojump_clock: MockClock) -> None:
-    """Else the other site is told that it lacks messages which it delivers after the state."""
+    """Else the other site reports messages as lost that it delivers after the state."""
     inbox: Inbox[Any] = Inbox()
     given: list[Any] = []
     state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
@@ -120,7 +120,7 @@ async def test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot(auto
     assert split_extras(given[0].data)[0].gaps == (gaps[0],)
 
 
-async def test_an_idle_reader_is_told_of_a_damaged_state(autojump_clock: MockClock) -> None:
+async def test_a_damaged_state_is_an_error_of_an_idle_reader(autojump_clock: MockClock) -> None:
     inbox: Inbox[Any] = Inbox()
     state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
     state.withheld = False
@@ -136,3 +136,19 @@ async def test_an_idle_reader_is_told_of_a_damaged_state(autojump_clock: MockClo
         assert state.withhold()
         state.handle(SiteStateArrived(MARK, {}, {}))
         end.refresh()
+
+
+async def test_of_messages_that_a_fetched_state_lacks_only_read_ones_are_a_gap(autojump_clock: MockClock) -> None:
+    """The others are waiting, and follow. `flushed` reports the gap too."""
+    inbox: Inbox[Any] = Inbox()
+    keys, noted = MessageKeys(), list[Gap]()
+    state = StateHandover(SharedState(bytes, lambda _: None), inbox, keys, noted.append, 1 << 20)
+    batches = [keyed_batch("LON", A, n) for n in range(4, 8)]
+    for batch in batches:
+        keys.unseen(batch)
+    for batch in batches[2:]:
+        inbox.put(Delivery(A, batch, Roster("NYC", ())))
+    state.handle(SiteStateArrived(b"state", {"LON": {A: 3}}, {"LON": {A: 7, address("B"): 2}}))
+    gaps = [Gap("LON", A, 4, 5, GapReason.NOT_HELD), Gap("LON", address("B"), 1, 2, GapReason.NOT_HELD)]
+    assert [item for item in inbox._items if isinstance(item, Gap)] == gaps == noted
+    assert [list(keys.unseen(batch)) for batch in batches] == [[batches[0]], [batches[1]], [], []]
