@@ -171,6 +171,7 @@ class ReceiveEnd:
 
     def skip(self) -> None:
         self.has_skipped = True
+        self._state.decline(self._hand_in)
         for batch in self._inbox.skip():
             self._note_skipped(batch)
         self._report_backlog()

@@ -262,6 +262,12 @@ class StateHandover:
         finally:
             hand_in(StateGiven(mark.at, mine, self._contains, extras_bytes=extras_bytes))
 
+    def decline(self, hand_in: Callable[[Event], None]) -> None:
+        """Refuse a joiner the state that the application does not provide: until it comes, the joiner stops the site."""
+        if self._give_at is not None:
+            hand_in(StateGiven(self._give_at, None))
+            self._give_at = None
+
     def _set(self, data: bytes) -> None:
         assert self._state is not None
         self._gaps.clear()

@@ -22,7 +22,7 @@ from sitestack.channel.receiving.state_handover import NUMBERS_MAX, SharedState,
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.config import ChannelConfig, SiteConfig
 from sitestack.model.address import Address
-from sitestack.model.errors import ProtocolError
+from sitestack.model.errors import ProtocolError, StateUnavailable
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.state_events import Baseline, GiveSnapshot, GiveState, SiteStateArrived, StateArrived
@@ -108,6 +108,34 @@ async def test_a_joiner_receives_the_gaps_of_its_state(autojump_clock: MockClock
                 assert isinstance(joiner.events[0], View)
                 assert joiner.gaps == provider.gaps
         nursery.cancel_scope.cancel()
+
+
+async def test_a_site_does_not_wait_for_a_joiner_whose_provider_does_not_read(autojump_clock: MockClock) -> None:
+    network, config, mine = MemoryNetwork(), impatient(), Replica()
+    async with (
+        trio.open_nursery() as nursery,
+        replica(network, nursery, "X", config) as (x, provider),
+        replica(network, nursery, "A", config) as (a, whole),
+    ):
+        await wait_for_view(x, 2)
+        provider.pause = trio.Event()
+        await a.send(b"first")
+        await until(lambda: provider.events[-1:] == whole.events[-1:])
+        opened = open_channel(config, name="J", transport=network.open(), get_state=mine.get, set_state=mine.set)
+        async with opened as joiner:
+            nursery.start_soon(refused_the_state, joiner)
+            with trio.fail_after(60):
+                for _ in range(40):
+                    await a.send(bytes(20_000))
+                    await trio.sleep(0.01)
+                await until(lambda: len(whole.lines) == 41)
+        nursery.cancel_scope.cancel()
+
+
+async def refused_the_state(joiner: Channel) -> None:
+    with pytest.raises(StateUnavailable):
+        await anext(joiner)
+    await joiner.leave()
 
 
 async def test_a_joiner_does_not_apply_a_repeat_of_a_message_in_its_state(autojump_clock: MockClock) -> None:
