@@ -312,6 +312,24 @@ RELAY = (
         "::test_history_of_the_own_site_only_is_kept_with_the_state_of_another_site",
     ),
     trap(
+        "STATE-skip",
+        "a state for another site comes with a gap for messages that follow it",
+        "sitestack/channel/receiving/inbox.py",
+        "if isinstance(item, View | StateMark):",
+        "if isinstance(item, View):",
+        "tests/sitestack/channel/receiving/test_receive_end.py"
+        "::test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot",
+    ),
+    trap(
+        "STATE-decline",
+        "a joiner waits for an application that skips its backlog, and so does its site for the joiner",
+        "sitestack/channel/receiving/receive_end.py",
+        "        self._state.decline(self._hand_in)\n",
+        "        pass\n",
+        "tests/sitestack/channel/receiving/test_state_extras.py"
+        "::test_a_site_does_not_wait_for_a_joiner_whose_provider_does_not_read",
+    ),
+    trap(
         "STATE-inherited",
         "a joiner is not told what its provider inherited from a departed member, and is shown it twice",
         "relay/site_state/exchange.py",

@@ -235,7 +235,7 @@ class StateHandover:
             raise StateUnavailable("the received state is damaged: its gaps and keys cannot be read; join again")
         if isinstance(self._refused, StateNotGiven):
             raise StateUnavailable(
-                f"the application of {self._refused.provider} failed to provide its state; see the error there"
+                f"the application of {self._refused.provider} failed to provide its state; see the error or gaps there"
             )
         if self._refused is not None:
             raise StateTooLarge(f"the state has {self._refused.state_bytes} bytes, of {self._refused.state_bytes_max} at most")
