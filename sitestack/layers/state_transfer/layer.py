@@ -53,6 +53,10 @@ class StateTransferConfig:
     ask_interval_s: float = 2.0
 
 
+#: Maximum wait (s) for a piece.
+WAIT_S_MAX = 60.0
+
+
 class StateTransfer(Layer):
     """STATE_TRANSFER of JGroups, inside one site."""
 
@@ -127,7 +131,7 @@ class StateTransfer(Layer):
         self._ask_at = None
         if self._complete or not self._takes_part or self._holders.undecided:
             return self._say_standing(now)
-        self._wait_s *= 2
+        self._wait_s = min(2 * self._wait_s, WAIT_S_MAX)
         return self._ask(now)
 
     def deadline(self) -> float | None:

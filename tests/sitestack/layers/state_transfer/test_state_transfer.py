@@ -132,6 +132,18 @@ def test_a_joiner_to_which_nothing_comes_asks_again() -> None:
     assert layer.expire(3.9) == [to(B, A, StateRequest(TWO.id, 3))]
 
 
+def test_a_joiner_never_waits_longer_than_a_minute_before_it_asks_again() -> None:
+    layer, _ = joiner("B", TWO, A=HOLDS)
+    now, waits = 0.0, list[float]()
+    while len(waits) < 10:
+        due = layer.deadline()
+        assert due is not None
+        waits.append(due - now)
+        now = due
+        assert layer.expire(now)
+    assert max(waits) == 60.0
+
+
 @pytest.mark.parametrize("piece_s", [1.9, 2.1, 10.0])
 def test_a_slow_line_is_not_filled_with_pieces_sent_again(piece_s: float) -> None:
     """They would delay the next piece, which would then be asked for more often, without end."""
