@@ -198,22 +198,36 @@ def test_locks_on_threads_exclude_each_other() -> None:
 
 
 def test_a_lock_on_threads_that_is_granted_as_its_thread_is_interrupted_is_released(monkeypatch: pytest.MonkeyPatch) -> None:
+    waits = threading.Event()
+    here = threading.current_thread()
+
     class Interrupted(queue.SimpleQueue[object]):
         interrupts = 1
 
         def get(self, *args: object) -> object:
+            waits.set()
             granted = super().get()
-            if Interrupted.interrupts:
+            if Interrupted.interrupts and threading.current_thread() is here:
                 Interrupted.interrupts -= 1
                 raise KeyboardInterrupt
             return granted
 
-    with two_on_threads() as (one, _):
+    with two_on_threads() as (one, other):
         lock = relay.blocking.Lock(one, "jobs")
+        holder = relay.blocking.Lock(other, "jobs")
+        holder.acquire()
+
+        def let_go() -> None:
+            assert waits.wait(LIMIT_S)
+            holder.release()
+
+        thread = threading.Thread(target=let_go)
         with monkeypatch.context() as patched:
             patched.setattr("sitestack.blocking.queue.SimpleQueue", Interrupted)
+            thread.start()
             with pytest.raises(KeyboardInterrupt):
                 lock.acquire()
+            thread.join(LIMIT_S)
         assert lock.token is None
         with lock, pytest.raises(LocalError, match="this object holds the lock"):
             lock.acquire()
