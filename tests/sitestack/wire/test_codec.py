@@ -180,8 +180,8 @@ def test_another_version_is_refused() -> None:
         CODEC.decode(bytes(data))
 
 
-def spoilt(frames_value: object) -> bytes:
-    packed: bytes = msgpack.packb(["NYC", bytes(A), 1, bytes(B), frames_value])
+def spoilt(frames_value: object, kind: object = 1, dest: object = bytes(B)) -> bytes:
+    packed: bytes = msgpack.packb(["NYC", bytes(A), kind, dest, frames_value])
     return MAGIC + bytes([VERSION]) + packed
 
 
@@ -190,6 +190,17 @@ GOOD_BATCH = ["NYC", bytes(A), 0, 1, 1, b"\x00\x00\x00\x00", None, ""]
 
 def test_the_batch_that_the_next_test_spoils_is_good() -> None:
     assert CODEC.decode(spoilt([[False, [], GOOD_BATCH]])).frames[0].batch is not None
+
+
+SMALL_FRAMES = [[False, [[2, 1]], None]]
+
+
+@pytest.mark.parametrize(("kind", "dest"), [(0, None), (1, bytes(B)), (2, None)])
+def test_only_a_datagram_to_one_member_names_it(kind: int, dest: bytes | None) -> None:
+    assert CODEC.decode(spoilt(SMALL_FRAMES, kind, dest)).dest == (None if dest is None else B)
+    for bad in ((kind, bytes(B) if dest is None else None), (kind + 4, dest), ("1", dest)):
+        with pytest.raises(ProtocolError):
+            CODEC.decode(spoilt(SMALL_FRAMES, *bad))
 
 
 def test_a_batch_whose_next_number_could_not_travel_is_refused() -> None:
