@@ -106,7 +106,8 @@ class Liveness:
                     if at is not None and at - sent.t <= DELIVERY_S_MAX * 1e9:
                         continue
                     start = sent.t / 1e9
-                    end = start + DELIVERY_S_MAX + self._allowance_s(site, start, start + DELIVERY_S_MAX) + backlog.at(start)
+                    until = start + DELIVERY_S_MAX + self._late_s
+                    end = start + DELIVERY_S_MAX + self._allowance_s(site, start, until) + backlog.at(start)
                     is_late = end <= now and (at is None or at / 1e9 > end)
                     if is_late and self._stayed_together(part, sender, receiver, start, end):
                         took = "not" if at is None else f"after {at / 1e9 - start:.3f} s"
@@ -116,6 +117,10 @@ class Liveness:
                         )
                         break
 
+    @property
+    def _late_s(self) -> float:
+        return self._plan.duplication_late_s if self._plan.duplication else 0.0
+
     def _allowance_s(self, site: str, start: float, end: float) -> float:
         """Return the seconds for each further fault in a site, and for late copies, which show a dead
         process as alive.
@@ -123,8 +128,7 @@ class Liveness:
         times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
         further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
         plan = self._plan
-        late_s = plan.duplication_late_s if plan.duplication else 0.0
-        return DETECTION_S * further + late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
+        return DETECTION_S * further + self._late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
         """Return whether both were up for all of the allowed time, and no fault parted them or excused
