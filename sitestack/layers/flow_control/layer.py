@@ -40,7 +40,8 @@ class FlowControlConfig:
     #: Bytes that a sender may be ahead of the slowest receiver, or two frames if one is larger. A larger
     #: window adds delay to senders at full speed. Members may differ.
     window_bytes: int = 1024 * 1024
-    #: Unread bytes of the application above which its member returns no credits.
+    #: Unread bytes of the application above which its member returns no credits. The same at all members: a
+    #: joiner with fewer would stop its site while the application that provides its state hangs.
     backlog_bytes_max: int = 8 * 1024 * 1024
     #: Bytes that may queue here, above all senders' windows; frames beyond are dropped.
     queue_bytes_max: int = 256 * 1024 * 1024
