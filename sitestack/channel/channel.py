@@ -149,7 +149,7 @@ class Channel(Sending, Generic[X_co]):
         self.keys = MessageKeys()
         state_bytes_max = config.protocols.state_transfer.state_bytes_max
         majority = config.membership.when_split == "majority"
-        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap, state_bytes_max, counts=majority)
+        self._state = StateHandover(state, self._inbox, self.keys, self._note_gap, state_bytes_max, majority)
         backlog_bytes_max = config.protocols.flow_control.backlog_bytes_max
         first: set[type[Event | View]] = {View, *self._extension.first}
         self._receive_end = ReceiveEnd(self._inbox, self._state, self._hand_in, backlog_bytes_max, self._note_skipped, first)

@@ -364,10 +364,10 @@ SITE = (
     ),
     trap(
         "STATE-numbers",
-        "a joiner drops a message that its provider delivers after the view of the state",
+        "a joiner drops a message that its provider delivers after the view of the state, where both parts of a split go on",
         "sitestack/channel/receiving/state_handover.py",
-        "self._read if self.counts else None",
-        "None",
+        "self._read if extras.numbers or self._majority else None",
+        "self._read if self._majority else None",
         "tests/sitestack/channel/receiving/test_state_extras.py"
         "::test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lacks_it",
     ),
@@ -401,8 +401,8 @@ SITE = (
         "STATE-dropped",
         "a joiner drops messages below a number of the state, which lacks them, without a gap",
         "sitestack/channel/receiving/state_handover.py",
-        "self.counts and first > self._read.get(stream_of(gap), 0)",
-        "self.counts",
+        "numbers is not None and first > numbers.get(stream_of(gap), 0)",
+        "numbers is not None",
         "tests/sitestack/channel/receiving/test_state_extras.py"
         "::test_a_joiner_is_shown_history_that_it_drops_for_a_later_number_of_the_state",
     ),

@@ -47,7 +47,7 @@ class StateNumber(NamedTuple):
 class StateExtras(Header):
     """The gaps of a state, oldest first, and its keys in the order of delivery.
 
-    Numbers only with `when_split: majority`, where members that merge may deliver a message in different views.
+    Members that merge may deliver a message in different views, so the numbers say what a state contains.
     """
 
     #: Maximum number of gaps, of keys and of numbers.

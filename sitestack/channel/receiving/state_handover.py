@@ -58,10 +58,10 @@ class StateHandover:
         keys: MessageKeys,
         note_gap: Callable[[Gap], None],
         bytes_max: int,
-        counts: bool = False,
+        majority: bool = False,
     ) -> None:
         """`note_gap` is called for each gap that comes with a state. `bytes_max`: of a state and its extras.
-        `counts`: numbers travel with it.
+        `majority`: no member is too old to name the numbers in a state.
         """
         self._state = state
         self._inbox = inbox
@@ -70,7 +70,8 @@ class StateHandover:
         self._note_gap = note_gap
         #: Gaps read since the state began; beyond the bound the oldest is forgotten.
         self._gaps: deque[Gap] = deque(maxlen=GAPS_MAX)
-        self.counts = counts and state is not None
+        self.counts = state is not None
+        self._majority = majority
         #: The last number read of each stream, of a gap too; beyond the bound the longest silent one is forgotten.
         self._read: dict[Stream, int] = {}
         self._damaged = False
@@ -157,22 +158,23 @@ class StateHandover:
             self._arrived = replace(event, data=data)
             self._inbox.leave_out(event.contains)
             self._read = {(each.site, each.origin, each.scope): each.last for each in extras.numbers}
-            history, gaps = self._divide(extras.gaps)
+            numbers = self._read if extras.numbers or self._majority else None
+            history, gaps = self._divide(extras.gaps, numbers)
             self._history += history
-            self._inbox.restart(StateMark(event.point), gaps, self._read if self.counts else None)
+            self._inbox.restart(StateMark(event.point), gaps, numbers)
             self._adopt(replace(extras, gaps=(*history, *gaps)))
         else:
             self._history += self._before_join
         self._before_join = []
         self.withheld = False
 
-    def _divide(self, gaps: Sequence[Gap]) -> tuple[list[Gap], list[Gap]]:
+    def _divide(self, gaps: Sequence[Gap], numbers: Numbers | None) -> tuple[list[Gap], list[Gap]]:
         """Return history of this application, and gaps to show."""
         history, shown, lowest = list[Gap](), list[Gap](), self._inbox.lowest()
         for gap in gaps:
             first = lowest.get(stream_of(gap), gap.last + 1)
             # With numbers the inbox keeps higher ones.
-            is_kept = self.counts and first > self._read.get(stream_of(gap), 0)
+            is_kept = numbers is not None and first > numbers.get(stream_of(gap), 0)
             if gap.reason is not GapReason.BEFORE_BASELINE or not (is_kept or first > gap.last):
                 shown.append(_as_shown(gap))
             elif first > gap.first:

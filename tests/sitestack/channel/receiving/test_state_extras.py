@@ -18,14 +18,14 @@ from sitestack.channel.open import open_channel
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.receive_end import ReceiveEnd
 from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, StateNumber, join_extras, split_extras
-from sitestack.channel.receiving.state_handover import NUMBERS_MAX, SharedState, StateHandover
+from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.config import ChannelConfig, SiteConfig
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError, StateUnavailable
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
-from sitestack.model.state_events import Baseline, GiveSnapshot, GiveState, SiteStateArrived, StateArrived
+from sitestack.model.state_events import Baseline, GiveState, SiteStateArrived, StateArrived
 from sitestack.model.view import View, ViewId
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.addresses import address, view_of
@@ -194,11 +194,11 @@ def history(last: int, reason: GapReason = GapReason.BEFORE_BASELINE) -> Gap:
 class Handed:
     """The state of one application, and the gaps that were put into its inbox."""
 
-    def __init__(self, counts: bool = False) -> None:
+    def __init__(self, majority: bool = False) -> None:
         self.inbox: Inbox[Any] = Inbox()
         self.keys = MessageKeys()
         shared = SharedState(lambda: b"state", lambda data: None)
-        self.handover = StateHandover(shared, self.inbox, self.keys, lambda gap: None, 1 << 20, counts)
+        self.handover = StateHandover(shared, self.inbox, self.keys, lambda gap: None, 1 << 20, majority)
         self._end = ReceiveEnd(self.inbox, self.handover, lambda event: None, 1 << 20, lambda batch: None)
 
     async def reads(self, items: int) -> list[object]:
@@ -323,40 +323,46 @@ async def test_history_that_a_fetched_state_contains_does_not_travel(autojump_cl
     assert split_extras(member.given())[0].gaps == (replace(history(13), first=10),)
 
 
-def started() -> Handed:
-    """A provider whose application has begun, in a site with `when_split: majority`."""
-    provider = Handed(counts=True)
+def started(majority: bool = True) -> Handed:
+    """A provider whose application has begun."""
+    provider = Handed(majority)
     provider.handover.handle(StateArrived(ViewId(1, A), None))
     return provider
 
 
-def filled(view: View, before: list[object], after: list[object]) -> Handed:
+def filled(view: View, before: list[object], after: list[object], majority: bool = True) -> Handed:
     """A joiner that has delivered this before the view of the state, and after it."""
-    joiner = Handed(counts=True)
+    joiner = Handed(majority)
     for item in (*before, StateMark(view.id), view, *after):
         joiner.inbox.put(item)
     return joiner
 
 
-async def test_a_joiner_drops_what_it_delivered_after_the_view_if_the_state_contains_it(autojump_clock: MockClock) -> None:
+@pytest.mark.parametrize("majority", [True, False])
+async def test_a_joiner_drops_what_it_delivered_after_the_view_if_the_state_contains_it(
+    autojump_clock: MockClock, majority: bool
+) -> None:
     """Members that merge may deliver a message of an earlier view in different views."""
-    provider, gap = started(), Gap("NYC", A, 3, 3, GapReason.BACKLOG)
+    provider, gap = started(majority), Gap("NYC", A, 3, 3, GapReason.BACKLOG)
     for item in (delivery(1, 1), delivery(1, 2), gap):
         provider.inbox.put(item)
     await provider.reads(3)
     view = view_of(9, "AB")
-    joiner = filled(view, [delivery(1, 1)], [delivery(1, 2), delivery(1, 3), delivery(1, 4)])
+    joiner = filled(view, [delivery(1, 1)], [delivery(1, 2), delivery(1, 3), delivery(1, 4)], majority)
     joiner.handover.handle(StateArrived(view.id, provider.given()))
     assert await joiner.reads(3) == [view, gap, delivery(1, 4)]
     assert len(joiner.inbox) == 0
 
 
-async def test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lacks_it(autojump_clock: MockClock) -> None:
-    provider = started()
+@pytest.mark.parametrize("majority", [True, False])
+async def test_a_joiner_keeps_what_it_delivered_before_the_view_if_the_state_lacks_it(
+    autojump_clock: MockClock, majority: bool
+) -> None:
+    provider = started(majority)
     provider.inbox.put(delivery(1, 1))
     await provider.reads(1)
     view = view_of(9, "AB")
-    joiner = filled(view, [delivery(1, 1), delivery(1, 2)], [])
+    joiner = filled(view, [delivery(1, 1), delivery(1, 2)], [], majority)
     joiner.handover.handle(StateArrived(view.id, provider.given()))
     assert await joiner.reads(2) == [view, delivery(1, 2)], "the provider delivers it after the view"
     assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
@@ -387,36 +393,6 @@ async def test_a_joiner_is_shown_history_that_it_drops_for_a_later_number_of_the
     joiner.handover.handle(StateArrived(view.id, provider.given()))
     assert await joiner.reads(2) == [view, Gap("NYC", A, 1, 2, GapReason.NOT_HELD)]
     assert len(joiner.inbox) == 0
-
-
-async def test_numbers_do_not_travel_to_another_site(autojump_clock: MockClock) -> None:
-    provider, given = started(), list[Any]()
-    provider.inbox.put(delivery(1, 1))
-    await provider.reads(1)
-    provider.handover.handle(GiveSnapshot(1))
-    provider.handover.reach(StateMark(1), given.append)
-    assert [each.data for each in given] == [b"state"]
-
-
-async def test_an_older_gap_of_a_state_lowers_no_number_of_the_next_one(autojump_clock: MockClock) -> None:
-    provider, old = started(), Gap("NYC", A, 1, 1, GapReason.BACKLOG)
-    for item in (old, delivery(1, 2)):
-        provider.inbox.put(item)
-    await provider.reads(2)
-    view = view_of(9, "AB")
-    joiner = filled(view, [], [])
-    joiner.handover.handle(StateArrived(view.id, provider.given()))
-    assert await joiner.reads(2) == [view, old]
-    assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
-
-
-def test_the_numbers_of_a_state_are_those_of_the_latest_streams() -> None:
-    provider = started()
-    for number in range(NUMBERS_MAX + 1):
-        provider.handover.count(("NYC", Address(number.to_bytes(16, "big")), Scope.ALL), 1)
-        provider.handover.count(("NYC", A, Scope.ALL), number + 1)
-    numbers = split_extras(provider.given())[0].numbers
-    assert (len(numbers), numbers[-1]) == (NUMBERS_MAX, ("NYC", A, Scope.ALL, NUMBERS_MAX + 1))
 
 
 def test_a_state_without_gaps_and_keys_travels_as_it_is() -> None:
