@@ -16,10 +16,11 @@ from sitestack.stack.layer import Effect
 
 
 class RouteId(NamedTuple):
-    """Id of a route, the same at both ends: the relay that opened it, and its counter."""
+    """Id of a route: the relay that opened it and its counter, the same at both ends, and the far end's site."""
 
     opener: Address
     number: int
+    site: str
 
 
 #: Id of a connection: the shell's number of a TCP connection (`relay/events.py`), or a route's id.

@@ -68,7 +68,6 @@ RouteEvent = Opened | Written | Ended | Broken | Dropped
 
 @dataclass(slots=True)
 class _Route:
-    site: str
     #: The TCP connection below the route.
     hop: int
     sent: int = 0
@@ -119,8 +118,8 @@ class Routes:
         if hop is None or self._is_full(site):
             return None
         self._opened += 1
-        route = RouteId(self._me, self._opened)
-        self._routes[route] = _Route(site, hop)
+        route = RouteId(self._me, self._opened, site)
+        self._routes[route] = _Route(hop)
         return route
 
     def write(self, route: RouteId, data: bytes) -> Written | Broken | None:
@@ -151,7 +150,7 @@ class Routes:
 
         Its number is used up, so the far end sees a hole.
         """
-        piece = Routed(self._site, found.site, route.opener, route.number, found.sent, (), ended, data)
+        piece = Routed(self._site, route.site, route.opener, route.number, found.sent, (), ended, data)
         found.sent += 1
         return self._queue(found.hop, piece)
 
@@ -190,18 +189,16 @@ class Routes:
             return [Dropped("route_foreign")]
         if piece.target != self._site:
             return [*self._hand_on(site, piece)]
-        route = RouteId(piece.opener, piece.number)
+        route = RouteId(piece.opener, piece.number, piece.source)
         events: list[RouteEvent | Came] = []
         if route not in self._routes:
             hop = self._link(site)
             wanted = piece.source in self._config.via and piece.at == 0 and not piece.ended and piece.opener != self._me
             if not wanted or hop is None or self._is_full(piece.source):
                 return [*self._refuse(site, piece, "route_unknown")]
-            self._routes[route] = _Route(piece.source, hop)
+            self._routes[route] = _Route(hop)
             events.append(Opened(route, piece.source))
         found = self._routes[route]
-        if found.site != piece.source:
-            return [Dropped("route_foreign")]
         if piece.at == found.received:
             found.received += 1
             events += [Came(route, piece.data)] if piece.data else []
@@ -233,7 +230,7 @@ class Routes:
         return [Dropped(reason), *([Dropped("route_full")] if unheard else [])]
 
     def _is_full(self, site: str) -> bool:
-        return sum(each.site == site for each in self._routes.values()) >= ROUTES_PER_SITE_MAX
+        return sum(route.site == site for route in self._routes) >= ROUTES_PER_SITE_MAX
 
     def _next(self, site: str) -> str:
         return self._config.via.get(site, site)

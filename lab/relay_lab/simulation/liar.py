@@ -74,9 +74,9 @@ class Liar:
             return None
         victim, route, end = rng.choice(ends)
         origin = rng.choice(
-            [each.local.address for each in self._world.processes if each.local.site == end.site] or [self._lies.me]
+            [each.local.address for each in self._world.processes if each.local.site == route.site] or [self._lies.me]
         )
-        number = victim.relay.state.remote(end.site).admitted.get(origin, 0) + 1
-        forged = encode(Data((end.site,), Batch(end.site, origin, Scope.ALL, number, 1, pack_body([b"forged"]))))
-        source, visited = rng.choice([(self._site, ()), (self._site, ()), (end.site, (self._site,))])
-        return Routed(source, victim.local.site, *route, end.received, visited, False, forged)
+        number = victim.relay.state.remote(route.site).admitted.get(origin, 0) + 1
+        forged = encode(Data((route.site,), Batch(route.site, origin, Scope.ALL, number, 1, pack_body([b"forged"]))))
+        source, visited = rng.choice([(self._site, ()), (self._site, ()), (route.site, (self._site,))])
+        return Routed(source, victim.local.site, route.opener, route.number, end.received, visited, False, forged)

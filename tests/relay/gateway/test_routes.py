@@ -9,7 +9,7 @@ import pytest
 from relay.events import BridgeReceived, BridgeSend
 from relay.gateway.config import GatewayConfig, LinkConfig, RoutesConfig
 from relay.gateway.connections import RouteId
-from relay.gateway.routes import ROOM_BYTES, ROUTES_PER_SITE_MAX
+from relay.gateway.routes import ROOM_BYTES, ROUTES_PER_SITE_MAX, Came, Opened
 from relay.gateway.session import ROUTE_ENDS_BYTES, LinkSession
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, VERSION, Data, FrameParser, Hello, Routed, State, encode
 from relay.layer import RelayConfig
@@ -263,14 +263,22 @@ def test_a_site_cannot_send_pieces_on_a_route_between_two_others() -> None:
     a.members[1].send("true 0")
     world.run(1)
     forged = encode(Data(("A",), Batch("A", a.members[1].address, Scope.ALL, 2, 1, pack_body([b"forged"]))))
-    [(route, end)] = [each for each in c.relay.layer.gateway.carrier.routes._routes.items() if each[1].site == "A"]
+    [(route, end)] = [each for each in c.relay.layer.gateway.carrier.routes._routes.items() if each[0].site == "A"]
     arrive(hub, "EVIL", Routed("EVIL", "C", route.opener, route.number, end.received, (), False, forged))
     world.run(1)
     a.members[1].send("true 1")
     world.run(3)
     assert c.members[1].words == ["true 0", "true 1"]
     assert c.members[1].gaps() == []
-    assert c.relay.drops["route_foreign"] > 0
+    assert c.relay.drops["route_unknown"] > 0
+
+
+def test_a_site_that_takes_the_id_of_a_route_of_another_does_not_keep_it_out() -> None:
+    _, _, a, c, _ = star_with_evil()
+    routes = c.relay.layer.gateway.carrier.routes
+    for source in ("EVIL", "A"):
+        piece = Routed(source, "C", a.relay.address, 100, 0, ("HUB",), False, b"x")
+        assert [type(event) for event in routes.arrived("HUB", piece)] == [Opened, Came]
 
 
 def test_a_site_that_opens_many_routes_does_not_displace_those_of_others() -> None:
