@@ -356,4 +356,13 @@ RELAY = (
         "tests/relay/replica/test_ahead.py"
         "::test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider",
     ),
+    trap(
+        "R12-id",
+        "a linked site opens routes with the ids that two others would use next, and keeps them apart",
+        "relay/gateway/routes.py",
+        "RouteId(piece.opener, piece.number, piece.source)",
+        "next((each for each in self._routes if each[:2] == (piece.opener, piece.number)), RouteId(piece.opener, piece.number, "
+        "piece.source))",
+        "tests/relay/gateway/test_routes.py::test_a_site_that_takes_the_id_of_a_route_of_another_does_not_keep_it_out",
+    ),
 )
