@@ -34,8 +34,12 @@ class ReadPosition(NamedTuple):
     offset: int
 
 
-#: The position of a stray file whose problem has been reported.
+#: The position of a stray file, or of the mark of a vanished journal, whose problem has been reported.
 REPORTED = ReadPosition(0, BROKEN)
+#: The position of the mark of a journal that vanished after it was read.
+FINISHED = ReadPosition(0, -2)
+#: After the uuid of a vanished journal: the key of its mark.
+GONE = " gone"
 
 
 @dataclass(slots=True)
@@ -56,6 +60,15 @@ class Journals:
         own = self.owners[uuid][:2]
         firsts = {each: segments[min(segments)] for each, segments in self.segments.items() if self.owners[each][:2] == own}
         return has_earlier(firsts[uuid], firsts.values())
+
+    def finished(self, places: Mapping[str, ReadPosition]) -> set[str]:
+        """Return the journals that are read to their ends and have a successor at their node, so that they do not grow."""
+        begins = {uuid: wall_ns_at(segments[min(segments)], 0) or 0 for uuid, segments in self.segments.items()}
+        newest: dict[tuple[str, ...], int] = {}
+        for uuid, begin in begins.items():
+            newest[self.owners[uuid][:2]] = max(begin, newest.get(self.owners[uuid][:2], 0))
+        old = [uuid for uuid, begin in begins.items() if uuid in places and begin < newest[self.owners[uuid][:2]]]
+        return {uuid for uuid in old if _is_at_end(self.segments[uuid], places[uuid])}
 
     def lost_to_retention(self, uuid: str) -> bool:
         """Return whether retention may have deleted the beginning of this journal."""
@@ -131,6 +144,23 @@ def clock_at(segments: Mapping[int, Path], place: ReadPosition) -> int:
     """Return the wall clock (ns) of the next record; 0 if there is none yet."""
     file = segments.get(place.segment)
     return 0 if file is None or place.offset == BROKEN else wall_ns_at(file, place.offset) or 0
+
+
+def _is_at_end(segments: Mapping[int, Path], place: ReadPosition) -> bool:
+    if place.segment != max(segments) or place.offset == BROKEN:
+        return place.segment == max(segments)
+    with suppress(OSError):
+        return walk(segments[place.segment], place.offset, 1).offset == place.offset
+    return False
+
+
+def lost_journal(mark: str, journals: Journals, start: Mapping[str, Mapping[str, int]]) -> Problem:
+    """Return the problem of a journal that vanished, perhaps before all of it was read."""
+    uuid = mark.removesuffix(GONE)
+    segment, offset = ReadPosition(**start.get(uuid, {"segment": 0, "offset": 0}))
+    read = f"segment {segment}" if offset == BROKEN else f"byte {offset} of segment {segment}"
+    what = f"this journal is not there any more; it was read up to {read}, and later records are lost"
+    return Problem(Path(uuid), 0, "retired" if journals.lost_to_retention(uuid) else "missing", what)
 
 
 def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPosition) -> Iterator[SegmentPartition]:

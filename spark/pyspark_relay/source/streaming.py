@@ -3,7 +3,7 @@
 The offset, its only state, holds the next segment and byte of every journal, about 80 bytes each:
 uuid in hex, or path of a stray file -> {"segment": number, "offset": bytes or BROKEN}. A query
 resumes from its checkpoint in any process. Bytes between two offsets never change, so a repeated
-batch has the same rows.
+batch has the same rows. A vanished journal keeps its place, with a mark beside it: it may return.
 
 A micro-batch has at most `maxBytesPerTrigger` and one record more. The journal furthest behind by
 wall clock advances first.
@@ -20,7 +20,18 @@ from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
 from pyspark.sql.streaming.datasource import ReadAllAvailable, ReadLimit, ReadMaxBytes, SupportsTriggerAvailableNow
 from pyspark.sql.types import StructType
 
-from pyspark_relay.source.read_positions import REPORTED, Finder, Journals, ReadPosition, clock_at, parts, step
+from pyspark_relay.source.read_positions import (
+    FINISHED,
+    GONE,
+    REPORTED,
+    Finder,
+    Journals,
+    ReadPosition,
+    clock_at,
+    lost_journal,
+    parts,
+    step,
+)
 from pyspark_relay.source.reading import SegmentPartition, read_partition
 from pyspark_relay.source.selection import Offset, Selection
 from sitestack.model.errors import ConfigurationError
@@ -46,6 +57,8 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.bytes_max = _parse_bytes(bytes_max)
         self.since = since
         self.target: dict[str, ReadPosition] | None = None
+        #: Journals that were complete and completely read when they were last seen.
+        self.finished: set[str] = set()
 
     def initialOffset(self) -> Offset:
         if isinstance(self.since, dict):
@@ -74,7 +87,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if since == until:
                 continue
             if until == REPORTED:
-                problem = journals.strays.get(key)
+                problem = lost_journal(key, journals, start) if key.endswith(GONE) else journals.strays.get(key)
                 found.extend([] if problem is None else [SegmentPartition(problem.file, problems=(problem,))])
             else:
                 found.extend(parts(key, journals, since, until))
@@ -88,6 +101,10 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         """Advance from `start` by `bytes_max`, or to the end if None."""
         journals = self.finder.find()
         places = {**start, **dict.fromkeys(self._known(journals.strays), REPORTED)}
+        for uuid in [uuid for uuid, place in start.items() if place.segment and uuid not in journals.segments]:
+            places.setdefault(f"{uuid}{GONE}", FINISHED if uuid in self.finished else REPORTED)
+        for uuid in journals.segments:
+            places.pop(f"{uuid}{GONE}", None)
         queue = [self._entry(journals, places, uuid) for uuid in self._known(journals.segments)]
         heapq.heapify(queue)
         left = bytes_max
@@ -102,6 +119,7 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if left is not None and after.segment == before.segment:
                 left -= max(0, after.offset - before.offset)
             heapq.heappush(queue, self._entry(journals, places, uuid))
+        self.finished = {*(self.finished - journals.segments.keys()), *journals.finished(places)}
         return places
 
     def _entry(self, journals: Journals, places: dict[str, ReadPosition], uuid: str) -> tuple[int, str, ReadPosition]:

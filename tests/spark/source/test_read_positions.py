@@ -13,7 +13,10 @@ from pyspark_relay.source.columns import select_schema
 from pyspark_relay.source.reading import SegmentPartition
 from pyspark_relay.source.selection import Offset, Selection
 from pyspark_relay.source.streaming import SegmentStreamReader
+from relay.journal import JournalOptions, JournalStore
+from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
+from tests.harness.addresses import address
 from tests.spark.growing import GrowingJournals, small_run
 
 COLUMNS = ("kind", "uuid", "segment", "offset", "reason", "detail", "file")
@@ -230,6 +233,40 @@ def test_a_reader_behind_retention_reports_the_deleted_segments_and_continues(tm
     for row in found:
         assert row["segment"] >= goes_on[row["uuid"]] > 1
     assert not set(places(before)) & set(places(found))
+
+
+def test_a_journal_that_vanishes_unread_is_a_row_once_and_continues_when_it_is_back(tmp_path: Path) -> None:
+    journals = GrowingJournals(tmp_path / "live", small_run(), segment_bytes=4_000)
+    journals.write(60)
+    offset, first = drain(reader(tmp_path), {})
+    journals.write()
+    (tmp_path / "live").rename(tmp_path.parent / "away")
+    offset, found = drain(reader(tmp_path), offset)
+    assert [reason for reason, _ in problems(found)] == ["missing"] * 4
+    place = next(iter(offset.values()))
+    assert f"read up to byte {place['offset']} of segment {place['segment']}, and later records are lost" in found[0]["detail"]
+    assert drain(reader(tmp_path), offset) == (offset, [])
+    (tmp_path.parent / "away").rename(tmp_path / "live")
+    offset, rest = drain(reader(tmp_path), offset)
+    assert problems(rest) == []
+    assert places(first + rest) == places(drain(reader(tmp_path), {})[1])
+    assert len(offset) == 4
+
+
+def test_an_earlier_journal_that_is_deleted_after_it_was_read_is_no_row(tmp_path: Path) -> None:
+    for number, uuid in enumerate(map(address, "AB")):
+        store = JournalStore(JournalOptions(tmp_path), "NYC", uuid, "A")
+        store.write(records.Start(1, number + 1, "NYC", uuid, "A", 7, 8, "1.0"))
+        store.close()
+    stream = reader(tmp_path)
+    offset, _ = drain(stream, {})
+    journals = {file.stem[2:4]: file for file in tmp_path.iterdir()}
+    journals["41"].unlink()
+    offset, found = drain(stream, offset)
+    assert found == []
+    assert drain(reader(tmp_path), offset) == (offset, [])
+    journals["42"].unlink()
+    assert [reason for reason, _ in problems(drain(stream, offset)[1])] == ["missing"]
 
 
 def test_a_file_deleted_by_retention_between_plan_and_task_is_reported(tmp_path: Path) -> None:
