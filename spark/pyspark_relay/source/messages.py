@@ -1,8 +1,8 @@
 """Rows that are messages: the multicasts that one node delivered, in their order, and gaps.
 
 Messages to one member, and messages between channels, are not rows. A row of a gap stands where
-messages are missing: a journal's gap, damage of a file, a batch that cannot be decoded, or a start
-of the node, before which it delivered nothing.
+messages are missing: a journal's gap, records that could not be written, damage of a file, a batch
+that cannot be decoded, or a start of the node, before which it delivered nothing.
 """
 
 from __future__ import annotations
@@ -16,12 +16,13 @@ import pyarrow as pa
 from pyspark_relay.source.bulk import Chunk, read_bulk
 from pyspark_relay.source.selection import Selection
 from relay.journal import Problem
+from relay.journal.store import WHY_LOST
 from sitestack.journal import records
 from sitestack.model.envelope import BETWEEN_CHANNELS, KEY, NO_ENVELOPE, Envelope
 from sitestack.model.errors import ConfigurationError, ProtocolError
 from sitestack.model.message import UNICASTS, Batch, Scope
 
-_KINDS = (records.Deliver, records.Gap, records.View)
+_KINDS = (records.Deliver, records.Gap, records.View, records.Drop)
 
 
 class Missing(NamedTuple):
@@ -88,6 +89,9 @@ def _rows(file: Path, selection: Selection, chunk: Chunk) -> Iterator[tuple[int,
     for offset, _, other in chunk.others:
         if isinstance(other, records.Gap) and selection.has_moment(other.w):
             yield offset, _gap(other, other.first, other.last, other.reason)
+        if isinstance(other, records.Drop) and other.why == WHY_LOST and selection.has_moment(other.w):
+            what = f"{other.n} records could not be written: {other.source}"
+            yield offset, MessageRow(time=other.w // 1_000, gap=Missing(None, None, "unwritten", what))
     for problem in chunk.problems:
         yield problem.offset, problem_row(problem)
 

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 import hashlib
 import json
+from collections.abc import Collection, Iterator
+from functools import partial
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -15,6 +18,7 @@ from pyspark_relay.source.columns import MESSAGE_COLUMNS, MESSAGES
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.selection import Offset
 from relay.journal import JournalOptions, JournalStore
+from relay.journal.store import create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.envelope import KEY, Envelope, Kind, wrap
@@ -98,6 +102,38 @@ def test_gaps_and_bodies_that_cannot_be_decoded_stand_at_their_places(tmp_path: 
         ("SFO", "42" * 16, "all", None),
         ("NYC", "41" * 16, "all", None),
     ]
+
+
+class FullDisk:
+    """A file on a disk that is full at these writes of all files."""
+
+    def __init__(self, path: Path, writes: Iterator[int], full: Collection[int]) -> None:
+        self.file = create_file(path)
+        self.writes = writes
+        self.full = full
+
+    def write(self, data: bytes) -> int | None:
+        if next(self.writes) in self.full:
+            raise OSError(28, "No space left on device")
+        return self.file.write(data)
+
+    def truncate(self, size: int) -> int:
+        return self.file.truncate(size)
+
+    def close(self) -> None:
+        self.file.close()
+
+
+def test_messages_that_a_full_disk_kept_out_of_the_journal_are_a_gap(tmp_path: Path) -> None:
+    disk = partial(FullDisk, writes=count(1), full=(5, 6))  # the header, a start, a view, and a delivery precede
+    store = JournalStore(JournalOptions(tmp_path, keep_payloads=True, retry_s=0), "NYC", A, "A", disk)
+    for record in [*start(), *[delivery(b"%d" % n, first=n) for n in range(1, 5)]]:
+        store.write(record)
+    store.close()
+    rows = read(tmp_path)
+    assert [row["value"] for row in rows] == [b"1", None, b"4"]
+    assert gaps(rows) == [(None, None, "unwritten")]
+    assert rows[1]["gap"]["detail"] == "2 records could not be written: [Errno 28] No space left on device"
 
 
 def test_damage_of_files_is_a_gap_that_names_the_file(tmp_path: Path) -> None:
