@@ -21,7 +21,7 @@ from pyspark_relay.sink.rows import require_columns
 from pyspark_relay.sink.writing import StreamWriter, TableWriter
 from pyspark_relay.source.columns import MESSAGES, SCHEMA
 from pyspark_relay.source.places import local_path
-from pyspark_relay.source.read_positions import has_earlier
+from pyspark_relay.source.read_positions import found_twice, has_earlier
 from pyspark_relay.source.reading import SegmentPartition, read_partition
 from pyspark_relay.source.selection import Offset, Selection, has_messages, parse_offsets, parse_selection
 from pyspark_relay.source.site_reader import SiteReader, SiteStreamReader
@@ -125,12 +125,24 @@ class SegmentReader(DataSourceReader):
                 journals.setdefault(key, []).append((header.number, file))
         self.selection.require_one_node(key[:2] for key in journals)
         firsts = {min(segments)[1] for segments in journals.values()}
-        for _, segments in sorted(journals.items()):
-            number, beginning = min(segments)
+        for (_, _, uuid), segments in sorted(journals.items()):
+            files: dict[int, Path] = {}
+            for number, file in sorted(segments):
+                if (first := files.setdefault(number, file)) != file:
+                    # An audit judges all records, as `relay check` does, and so finds the copies.
+                    twice = (found_twice(file, number, uuid.hex(), first),) if self.selection.is_messages else ()
+                    found.append(SegmentPartition(file, problems=twice))
+            begins, beginning = min(segments)
             is_restart = self.selection.is_messages and has_earlier(beginning, firsts)
-            for file in self._in_time([file for _, file in sorted(segments)]):
+            selected = set(self._in_time([*files.values()]))
+            for number, file in files.items():
+                if file not in selected:
+                    continue
                 is_first = file == beginning
-                found.append(SegmentPartition(file, in_force=number > 1 and is_first, is_restart=is_restart and is_first))
+                if not is_first and number - 1 not in files:
+                    what = f"segment {number - 1} is not there, this is {number}"
+                    found.append(SegmentPartition(file, problems=(Problem(file, 0, "missing", what),)))
+                found.append(SegmentPartition(file, in_force=begins > 1 and is_first, is_restart=is_restart and is_first))
         return found
 
     def read(self, partition: InputPartition) -> Iterator[Any]:

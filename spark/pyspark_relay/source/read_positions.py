@@ -84,6 +84,10 @@ def has_earlier(first: Path, firsts: Iterable[Path]) -> bool:
     return (wall_ns_at(first, 0) or 0) > min(wall_ns_at(file, 0) or 0 for file in firsts)
 
 
+def found_twice(file: Path, number: int, uuid: str, first: Path) -> Problem:
+    return Problem(file, 0, "corrupt", f"segment {number} of journal {uuid} is there twice; {first} is read, this is not")
+
+
 class Finder:
     """Finds segment files under paths, which need not exist yet. Reads every header once."""
 
@@ -113,8 +117,7 @@ class Finder:
             self.owners.setdefault(uuid, Owner(header.site, header.name, uuid))
             first = found.segments.setdefault(uuid, {}).setdefault(header.number, file)
             if first.resolve() != file.resolve():
-                what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
-                found.strays[str(file)] = Problem(file, 0, "corrupt", what)
+                found.strays[str(file)] = found_twice(file, header.number, uuid, first)
         self.selection.require_one_node(self.owners[uuid][:2] for uuid in found.segments)
         return found
 

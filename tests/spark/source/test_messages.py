@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import shutil
 from collections.abc import Collection, Iterator
 from functools import partial
 from itertools import count
@@ -14,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from pyspark_relay.source.columns import MESSAGE_COLUMNS, MESSAGES
+from pyspark_relay.source.columns import MESSAGE_COLUMNS, MESSAGES, SCHEMA
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.selection import Offset
 from relay.journal import JournalOptions, JournalStore
@@ -64,6 +65,11 @@ def write(directory: Path, *written: records.Record, uuid: Address = A, name: st
 
 def read(path: Path, **options: str) -> list[dict[str, Any]]:
     reader = RelayDataSource({"path": str(path), **options}).reader(MESSAGES)
+    return rows_in(reader, reader.partitions())
+
+
+def read_records(path: Path) -> list[dict[str, Any]]:
+    reader = RelayDataSource({"path": str(path), "rows": "records"}).reader(SCHEMA)
     return rows_in(reader, reader.partitions())
 
 
@@ -185,6 +191,23 @@ def test_journals_with_a_deleted_beginning_give_a_retired_gap(tmp_path: Path) ->
     rows = read(tmp_path)
     assert gaps(rows) == [(None, None, "retired")]
     assert {row["sender"] for row in rows[1:]} == {"A"}, "a later segment repeats the view in force"
+
+
+def test_a_segment_that_is_missing_or_there_twice_is_a_gap_in_a_table(tmp_path: Path) -> None:
+    write(tmp_path, *start(), *[delivery(b"%d" % n, first=n) for n in range(1, 10)], segment_bytes=600)
+    first, second, *_ = sorted(tmp_path.glob("*.rlj"))
+    sound = [row["value"] for row in read(tmp_path)]
+    (tmp_path / "copy").mkdir()
+    shutil.copy(first, tmp_path / "copy")
+    rows = read(tmp_path)
+    assert gaps(rows) == [(None, None, "corrupt")]
+    assert [row["value"] for row in rows if row["value"]] == sound
+    shutil.rmtree(tmp_path / "copy")
+    second.unlink()
+    rows = read(tmp_path)
+    assert gaps(rows) == [(None, None, "missing")]
+    kinds = [row for row in read_records(tmp_path) if row["kind"] == "problem"]
+    assert [(row["reason"], row["detail"]) for row in kinds] == [("missing", "segment 2 is not there, this is 3")]
 
 
 def test_several_nodes_would_show_each_message_several_times(tmp_path: Path) -> None:
