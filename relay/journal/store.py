@@ -10,6 +10,7 @@ retries with a new segment, whose second record counts them. `strict` raises ins
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable
 from contextlib import suppress
 from dataclasses import dataclass, field, replace
@@ -72,7 +73,8 @@ class SegmentFile(Protocol):
 def create_file(path: Path) -> SegmentFile:
     """Create an unbuffered file and its directory. Raises OSError, also if the file exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    return open(path, "xb", buffering=0)
+    # A record after one that was cut short and truncated goes to the end, and leaves no hole.
+    return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_APPEND, 0o666))
 
 
 class JournalStore:

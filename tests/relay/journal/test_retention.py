@@ -152,6 +152,24 @@ def quota(directory: Path) -> Callable[[Path], SegmentFile]:
     return Quota
 
 
+def test_after_a_short_write_of_a_deletion_record_the_segment_stays_readable(tmp_path: Path) -> None:
+    class Short:
+        def __init__(self, path: Path) -> None:
+            self.file = create_file(path)
+            self.truncate, self.close = self.file.truncate, self.file.close
+
+        def write(self, data: bytes, /) -> int | None:
+            return self.file.write(data[:20] if b"retention" in data else data)
+
+    journal = JournalStore(JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(bytes_max=1_000)), "NYC", A, "A", Short)
+    write(journal, *range(40))
+    assert "20 of" in journal.retention_error
+    problems: list[Problem] = []
+    [found] = find_journals([tmp_path], problems)
+    assert [record.w // SECOND for record in read_journal(found, problems)][3:] == [*range(40)]
+    assert problems == []
+
+
 def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -> None:
     options = JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0))
     journal = JournalStore(options, "NYC", A, "A", quota(tmp_path))
