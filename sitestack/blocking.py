@@ -69,9 +69,8 @@ def opened(
         lease = Lease(partial(open_, *args, **cast("Any", at_callers(kwargs))))
         PORTAL.acquire()
         try:
-            value = _call(lease.enter)
             try:
-                yield show(value)
+                yield show(_call(lease.enter))
             except (KeyboardInterrupt, GeneratorExit):
                 _call(lease.abandon)
                 raise

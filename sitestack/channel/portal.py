@@ -166,9 +166,11 @@ class Lease(Generic[T]):
         self._context = context
         self._scope = trio.CancelScope()
         self._leaving, self._left = trio.Event(), trio.Event()
+        self._left.set()  # until it is entered
         self._error: BaseException | None = None
 
     async def enter(self) -> T:
+        self._left = trio.Event()
         entered: T = await PORTAL.nursery.start(self._hold)
         return entered
 

@@ -14,6 +14,7 @@ import pytest
 import trio
 
 import sitestack.blocking
+from sitestack.channel.portal import Lease
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.errors import ChannelClosed, ConfigurationError, MessageTooLarge
 from sitestack.model.message import Message
@@ -122,6 +123,25 @@ def test_an_interrupted_block_is_a_crash() -> None:
             sitestack.blocking.open_channel(SITE, name="B", transport=network.open()),
         ):
             raise KeyboardInterrupt
+        names = [event.names for event in (next(a), next(a), next(a)) if isinstance(event, View)]
+        assert names == [("A",), ("A", "B"), ("A",)]
+
+
+@pytest.mark.usefixtures("interruptible")
+def test_a_block_that_is_interrupted_as_it_begins_leaves_no_member(monkeypatch: pytest.MonkeyPatch) -> None:
+    network, here, enter, leases = MemoryNetwork(), threading.get_ident(), Lease.enter, list[Lease[Any]]()
+
+    async def enter_and_interrupt(lease: Lease[Any]) -> Any:
+        entered = await enter(lease)
+        leases.append(lease)
+        signal.pthread_kill(here, signal.SIGINT)
+        return entered
+
+    with sitestack.blocking.open_channel(SITE, name="A", transport=network.open()) as a:
+        monkeypatch.setattr(Lease, "enter", enter_and_interrupt)
+        with pytest.raises(KeyboardInterrupt), sitestack.blocking.open_channel(SITE, name="B", transport=network.open()):
+            pass
+        assert [lease._left.is_set() for lease in leases] == [True]
         names = [event.names for event in (next(a), next(a), next(a)) if isinstance(event, View)]
         assert names == [("A",), ("A", "B"), ("A",)]
 
