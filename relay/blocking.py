@@ -16,7 +16,7 @@ from relay.structures.lock import Lock as TrioLock
 from relay.structures.lock import LockDoor
 from relay.structures.map import Map as TrioMap
 from relay.structures.map import MapDoor
-from sitestack.blocking import BlockingDoor, _call, blocked, computed, open_transport, opened
+from sitestack.blocking import BlockingDoor, blocked, computed, open_transport, opened, perform
 
 __all__ = ["Leader", "Lock", "Map", "RelayChannel", "open_channel", "open_transport"]
 
@@ -71,7 +71,7 @@ class Lock(LockDoor):
             granted.append(await self._await(TrioLock.acquire))
 
         try:
-            _call(ask)
+            perform(ask)
         except BaseException:
             if granted:  # as the thread was interrupted
                 self.release()

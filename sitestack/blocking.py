@@ -26,7 +26,7 @@ from sitestack.model.message import Message
 from sitestack.model.view import View
 
 
-def _call(work: Callable[[], Awaitable[R]]) -> R:
+def perform(work: Callable[[], Awaitable[R]]) -> R:
     """Run this on trio, and meanwhile here what the call has for this thread."""
     posted: queue.SimpleQueue[Callable[[], object]] = queue.SimpleQueue()
     call: Call[R] = Call(work, threading.current_thread(), posted.put)
@@ -45,7 +45,7 @@ def _call(work: Callable[[], Awaitable[R]]) -> R:
 def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Concatenate[Any, P], R]:
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = _call(partial(self._await, method, *args, **kwargs))
+        result: R = perform(partial(self._await, method, *args, **kwargs))
         return result
 
     return call
@@ -54,7 +54,7 @@ def blocked(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], R]:
     @wraps(method)
     def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
-        result: R = _call(partial(self._compute, method, *args, **kwargs))
+        result: R = perform(partial(self._compute, method, *args, **kwargs))
         return result
 
     return call
@@ -70,14 +70,14 @@ def opened(
         PORTAL.acquire()
         try:
             try:
-                yield show(_call(lease.enter))
+                yield show(perform(lease.enter))
             except (KeyboardInterrupt, GeneratorExit):
-                _call(lease.abandon)
+                perform(lease.abandon)
                 raise
             except BaseException:
-                _call(lease.leave)
+                perform(lease.leave)
                 raise
-            _call(lease.leave)
+            perform(lease.leave)
         finally:
             PORTAL.release()
 
@@ -98,7 +98,7 @@ class _Batches(Generic[E]):
 
         if not self._taken:
             with suppress(PortalClosed):  # the block has ended, and so does the iteration
-                _call(fill)
+                perform(fill)
         if not self._taken:
             raise StopIteration
         self._receive_end.takes += 1

@@ -21,7 +21,7 @@ import uvloop
 import sitestack.aio
 import sitestack.blocking
 from sitestack.aio import _call as call_from_asyncio
-from sitestack.blocking import _call as call_from_thread
+from sitestack.blocking import perform as call_from_thread
 from sitestack.config import SiteConfig, local
 from sitestack.model.errors import ChannelClosed
 from sitestack.model.message import Message
