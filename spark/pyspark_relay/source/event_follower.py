@@ -129,6 +129,8 @@ class EventFollower:
             for name, value in fields:
                 if name == "id":
                     event_id = value
+                    if self._finds_newest and value.partition("-")[0] != self.newest.partition("-")[0]:
+                        raise HTTPException("another process answered than before")  # as behind the name of a service
                 yield Received(event_id, json.loads(value), len(value)) if name == "data" else None
 
     @contextmanager

@@ -186,6 +186,30 @@ def test_a_repeated_batch_has_its_gap_though_no_message_follows_in_it() -> None:
         assert texts(table(url, timeout="3", **offsets)) == ["no_longer_held"]
 
 
+def test_a_table_ends_though_its_two_requests_reach_two_nodes_behind_one_name() -> None:
+    rest, runs = Event(), iter("xyyy")
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            run = next(runs)
+            self.send_response(200)
+            self.send_header("Relay-Site", "NYC")
+            self.end_headers()
+            event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", 1], "text": run}
+            lines = (
+                f"id: {run}-0\n\nid: {run}-1\ndata: {json.dumps(event)}\n\n" if "oldest" in self.path else f"id: {run}-1\n\n"
+            )
+            with suppress(BrokenPipeError):
+                self.wfile.write(lines.encode())
+            rest.wait(LIMIT_S)
+
+    with serving(Handler) as url:
+        try:
+            assert texts(table(url)) == ["y"]
+        finally:
+            rest.set()
+
+
 def test_a_table_of_a_node_that_gets_messages_all_the_time_ends() -> None:
     rest = Event()
 
