@@ -19,7 +19,7 @@ import trio
 from sitestack.channel.channel import Channel
 from sitestack.channel.sending.sending import CALLER
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.errors import ChannelClosed
+from sitestack.model.errors import ChannelClosed, LocalError
 from sitestack.model.view import View
 
 C = TypeVar("C")
@@ -29,6 +29,9 @@ P = ParamSpec("P")
 R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
+
+#: Seconds for which the channels of the process wait for a callback; other members suspect them earlier.
+CALLBACK_S = 30.0
 
 #: The call that the present trio task serves.
 _CALL: ContextVar[Call[Any]] = ContextVar("_CALL")
@@ -227,7 +230,9 @@ def at_caller(function: Callable[..., T]) -> Callable[..., T]:
             finished.set()
 
         _CALL.get().post(here)
-        finished.wait()
+        if not finished.wait(CALLBACK_S):
+            why = "it must not use a channel, or wait for a task or thread that does"
+            raise LocalError(f"{function.__name__} has not returned after {CALLBACK_S:g} s; {why}")
         if errors:
             raise errors[0]
         return results[0]

@@ -8,15 +8,17 @@ import sys
 import threading
 from collections.abc import Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
+from contextlib import AbstractContextManager
 from typing import Any
 
 import pytest
 import trio
 
 import sitestack.blocking
+from sitestack.channel import portal
 from sitestack.channel.portal import Lease
 from sitestack.channel.receiving.inbox import Delivery
-from sitestack.model.errors import ChannelClosed, ConfigurationError, MessageTooLarge
+from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, MessageTooLarge, StateUnavailable
 from sitestack.model.message import Message
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
@@ -185,6 +187,37 @@ def test_the_state_is_read_and_replaced_in_the_thread_that_receives() -> None:
                 pool.submit(receive, b)
                 b.ready()
                 assert seen == [("get", "receives at A"), ("state", "receives at B")]
+
+
+def test_a_state_callback_that_waits_for_a_thread_that_sends_fails_and_the_channels_continue(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(portal, "CALLBACK_S", 0.5, raising=False)
+    network, lock, asked = MemoryNetwork(), threading.Lock(), threading.Event()
+
+    def get_state() -> bytes:
+        asked.set()
+        with lock:
+            return b""
+
+    def send(channel: sitestack.blocking.Channel) -> None:
+        with lock:
+            asked.wait(LIMIT_S)
+            channel.send(b"while the program's own lock is held")
+
+    def opened(name: str) -> AbstractContextManager[sitestack.blocking.Channel]:
+        return sitestack.blocking.open_channel(
+            SITE, name=name, transport=network.open(), get_state=get_state, set_state=lambda _: None
+        )
+
+    with ThreadPoolExecutor() as pool, opened("A") as a:
+        receiving, sending = pool.submit(_follow, a, []), pool.submit(send, a)
+        with opened("B") as b:
+            with pytest.raises(StateUnavailable):
+                next(b)
+            with pytest.raises(LocalError, match=r"after 0\.5 s"):
+                receiving.result(LIMIT_S)
+            sending.result(LIMIT_S)
 
 
 FORK = """
