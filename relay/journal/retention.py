@@ -73,6 +73,13 @@ def find_retired(
         if path != current and _is_of(path, owner):
             stat = path.stat()
             closed.append(Segment(written.get(path, stat.st_mtime_ns), path, stat.st_size))
+    # The wall clock may step back, but no journal loses segments from its middle.
+    reached: dict[str, int] = {}
+    closed.sort(key=lambda each: (len(each.path.name), each.path.name))
+    for place, each in enumerate(closed):
+        process = each.path.stem.rpartition(".")[0]
+        reached[process] = max(each.written_ns, reached.get(process, 0))
+        closed[place] = each._replace(written_ns=reached[process])
     total = reserved + sum(each.size for each in closed)
     retired = []
     for segment in sorted(closed):

@@ -107,6 +107,16 @@ def test_old_segments_go_by_their_age_and_a_slow_journal_begins_new_ones_for_it(
     assert heard[-1] - 140 * SECOND <= heard[0] < heard[-1]
 
 
+def test_a_wall_clock_that_steps_back_takes_no_segment_from_the_middle(tmp_path: Path) -> None:
+    journal = store(tmp_path, Retention(bytes_max=2_000))
+    write(journal, *range(1_000, 1_040), *range(40))
+    problems: list[Problem] = []
+    [found] = find_journals([tmp_path], problems)
+    assert [problem.what for problem in problems] == [f"segment 1 is not there, this is {found.begins}"]
+    left = [each.w // SECOND for each in read_journal(found, problems) if isinstance(each, records.Drop) and each.why == "auth"]
+    assert left == [*range(33, 40)]
+
+
 def test_retention_includes_only_earlier_processes_of_the_same_site_and_name(tmp_path: Path) -> None:
     earlier, other = Address(bytes([1] * 16)), Address(bytes([2] * 16))
     write(store(tmp_path, Retention(), uuid=earlier), *range(60))
