@@ -25,7 +25,7 @@ from pyspark_relay.source.read_positions import found_twice, has_earlier
 from pyspark_relay.source.reading import SegmentPartition, read_partition
 from pyspark_relay.source.selection import Offset, Selection, has_messages, parse_offsets, parse_selection
 from pyspark_relay.source.site_reader import SiteReader, SiteStreamReader
-from pyspark_relay.source.streaming import SegmentStreamReader
+from pyspark_relay.source.streaming import SegmentStreamReader, without_beginning
 from pyspark_relay.target import SOURCE_OPTIONS, Target, parse_target
 from relay.journal import Problem
 from relay.journal.reader import read_header, segment_files, wall_ns_at
@@ -95,7 +95,7 @@ class SegmentRangeReader(DataSourceReader):
     def __init__(self, stream: SegmentStreamReader, since: str | Offset, until: str | Offset) -> None:
         self.stream = stream
         self.since = since if isinstance(since, dict) else {}
-        self.until = until if isinstance(until, dict) else None
+        self.until = without_beginning(until) if isinstance(until, dict) else None
 
     def partitions(self) -> list[InputPartition]:
         until = self.stream.latestOffset(self.since, ReadAllAvailable()) if self.until is None else self.until

@@ -19,6 +19,10 @@ from sitestack.model.errors import ConfigurationError
 #: An offset of a stream, as Spark stores it.
 Offset: TypeAlias = dict[str, Any]
 
+#: In the offset at the end of a query's first batch: where that begins, or after the key of a journal.
+#: Spark asks for the beginning again when it repeats that batch, and `latest` is another one then.
+BEGAN = " began"
+
 #: Record class -> its name in the column `kind`, as in `relay journal cat`.
 KIND_NAMES: dict[type[records.Record], str] = {
     kind: "gview" if kind is records.GlobalView else kind.__name__.lower() for kind in KINDS.values()

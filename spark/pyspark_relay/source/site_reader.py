@@ -18,7 +18,7 @@ from pyspark.sql.types import StructType
 from pyspark_relay.source.event_cursor import ANOTHER_PROCESS, EventCursor
 from pyspark_relay.source.event_follower import EventFollower, SourceError
 from pyspark_relay.source.messages import MessageRow, Missing, to_batch
-from pyspark_relay.source.selection import Offset
+from pyspark_relay.source.selection import BEGAN, Offset
 from pyspark_relay.target import Target
 
 BATCH_EVENTS_MAX = 10_000
@@ -51,6 +51,8 @@ class SiteStreamReader(DataSourceStreamReader):
         self.target = target
         self.schema = schema
         self.since = since
+        #: The offset of `latest` when the query began.
+        self._began: Offset | None = None
         self._follower: EventFollower | None = None
         self._cursor = EventCursor({})
         #: The offset that the cursor continues, and the rows of planned micro-batches by offsets.
@@ -60,10 +62,13 @@ class SiteStreamReader(DataSourceStreamReader):
     def initialOffset(self) -> Offset:
         if isinstance(self.since, dict):
             return self.since
-        cursor = EventCursor({})
-        if self.since == "latest":
+        if self.since != "latest":
+            return EventCursor({}).offset()
+        if self._began is None:
+            cursor = EventCursor({})
             fetch_held(self.target, cursor)
-        return cursor.offset()
+            self._began = cursor.offset()
+        return self._began
 
     def latestOffset(self, start: Offset, _limit: Any = None) -> Offset:
         """Fetch the next micro-batch; return its end. Raises SourceError."""
@@ -76,12 +81,13 @@ class SiteStreamReader(DataSourceStreamReader):
         self._cursor.site = self._follower.site
         if not rows:
             return start
-        self._at = self._cursor.offset()
+        self._at = {**self._cursor.offset(), BEGAN: start} if start == self._began else self._cursor.offset()
         self._planned.append((start, self._at, rows))
         return self._at
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         """Return the rows of a micro-batch. Raises SourceError."""
+        start = end.get(BEGAN, start)
         for begin, finish, rows in self._planned:
             if (begin, finish) == (start, end):
                 return [MessagesPartition(rows)]

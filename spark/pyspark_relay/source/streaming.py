@@ -33,13 +33,14 @@ from pyspark_relay.source.read_positions import (
     step,
 )
 from pyspark_relay.source.reading import SegmentPartition, read_partition
-from pyspark_relay.source.selection import Offset, Selection
+from pyspark_relay.source.selection import BEGAN, Offset, Selection
 from sitestack.model.errors import ConfigurationError
 
 #: Default bytes of a micro-batch: about 100,000 records.
 BYTES_MAX = 32 << 20
 #: Bytes by which a journal advances at a time.
 STEP_BYTES = 64 << 10
+_NOWHERE = {"segment": 0, "offset": 0}
 
 
 class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -56,6 +57,8 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self.schema = schema
         self.bytes_max = _parse_bytes(bytes_max)
         self.since = since
+        #: The offset of `latest` when the query began.
+        self.began: Offset | None = None
         self.target: dict[str, ReadPosition] | None = None
         #: Journals that were complete and completely read when they were last seen.
         self.finished: set[str] = set()
@@ -63,7 +66,11 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def initialOffset(self) -> Offset:
         if isinstance(self.since, dict):
             return self.since
-        return {} if self.since == "earliest" else self.latestOffset({}, ReadAllAvailable())
+        if self.since == "earliest":
+            return {}
+        if self.began is None:
+            self.began = self.latestOffset({}, ReadAllAvailable())
+        return self.began
 
     def getDefaultReadLimit(self) -> ReadLimit:
         return ReadMaxBytes(self.bytes_max)
@@ -74,16 +81,21 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
         """Return the end of the whole records, or the offset at the limit if that is less."""
-        places = {key: ReadPosition(**place) for key, place in start.items()}
+        places = {key: ReadPosition(**place) for key, place in without_beginning(start).items()}
         after = self._advance(places, limit.max_bytes if isinstance(limit, ReadMaxBytes) else None)
-        return {key: after[key]._asdict() for key in sorted(after)}
+        end = {key: after[key]._asdict() for key in sorted(after)}
+        begins = {f"{key}{BEGAN}": start.get(key, _NOWHERE) for key in end if start.get(key) != end[key]}
+        return {**end, **begins} if start == self.began else end
 
     def partitions(self, start: Offset, end: Offset) -> list[InputPartition]:
         found: list[InputPartition] = []
         journals = self.finder.find()
+        ends = without_beginning(end)
+        begins = {key: end[f"{key}{BEGAN}"] for key in ends if f"{key}{BEGAN}" in end}
+        start = {**without_beginning(start), **begins}
         journals.has_lost = any(key not in journals.segments and place["segment"] for key, place in start.items())
-        for key, place in end.items():
-            since, until = ReadPosition(**start.get(key, {"segment": 0, "offset": 0})), ReadPosition(**place)
+        for key, place in ends.items():
+            since, until = ReadPosition(**start.get(key, _NOWHERE)), ReadPosition(**place)
             if since == until:
                 continue
             if until == REPORTED:
@@ -130,6 +142,10 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def _known(self, keys: dict[str, Any]) -> list[str]:
         """Return the keys without journals newer than `prepareForTriggerAvailableNow`."""
         return [key for key in keys if self.target is None or key in self.target]
+
+
+def without_beginning(offset: Offset) -> Offset:
+    return {key: place for key, place in offset.items() if not key.endswith(BEGAN)}
 
 
 def _order(place: ReadPosition) -> tuple[int, bool, int]:

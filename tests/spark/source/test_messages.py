@@ -270,6 +270,29 @@ def test_offsets_of_a_query_bound_a_table_and_a_stream(tmp_path: Path) -> None:
     assert between(startingOffsets=latest) == [None, b"2"]
 
 
+def test_a_first_batch_is_repeated_though_the_latest_message_is_another_one_then(tmp_path: Path) -> None:
+    def latest() -> Any:
+        return RelayDataSource({"path": str(tmp_path), "startingOffsets": "latest"}).streamReader(MESSAGES)
+
+    store = JournalStore(JournalOptions(tmp_path, keep_payloads=True), "NYC", A, "A")
+    for record in [*start(), delivery(b"1")]:
+        store.write(record)
+    killed = latest()
+    begin = killed.initialOffset()
+    assert killed.latestOffset(begin, killed.getDefaultReadLimit()) == begin
+    store.write(delivery(b"2", first=2))
+    first = json.loads(json.dumps(killed.latestOffset(begin, killed.getDefaultReadLimit())))
+    store.write(delivery(b"3", first=3))
+    store.close()
+    write(tmp_path, *start(W + 10**9), delivery(b"9", first=9, w=W + 10**9), uuid=B)
+    again = latest()
+    assert [row["value"] for row in rows_in(again, again.partitions(again.initialOffset(), first))] == [b"2"]
+    second = again.latestOffset(first, again.getDefaultReadLimit())
+    assert [row["value"] for row in rows_in(again, again.partitions(first, second))] == [b"3", None, b"9"]
+    assert set(second) == {A.hex(), B.hex()}
+    assert [row["value"] for row in read(tmp_path, endingOffsets=json.dumps(first))] == [b"1", b"2"]
+
+
 def test_the_page_lists_the_columns_of_messages() -> None:
     for column in MESSAGE_COLUMNS:
         assert f"| `{column.name}` | {column.type.simpleString()} | {column.meaning} |" in PAGE

@@ -186,6 +186,43 @@ def test_a_repeated_batch_has_its_gap_though_no_message_follows_in_it() -> None:
         assert texts(table(url, timeout="3", **offsets)) == ["no_longer_held"]
 
 
+def test_a_first_batch_is_repeated_though_the_latest_message_is_another_one_then() -> None:
+    held, rest = ["1"], Event()
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            asked = self.headers.get("Last-Event-ID", "x-0" if "oldest" in self.path else f"x-{len(held)}")
+            at = int(asked.removeprefix("x-"))
+            self.send_response(200)
+            self.send_header("Relay-Site", "NYC")
+            self.end_headers()
+            with suppress(OSError):
+                self.wfile.write(f"id: x-{at}\n\n".encode())
+                while not rest.wait(0.02):
+                    for n in range(at + 1, len(held) + 1):
+                        event = {
+                            "event": "message",
+                            "time": 1.5,
+                            "from": "A",
+                            "id": ["NYC", "aa", "all", n],
+                            "text": held[n - 1],
+                        }
+                        self.wfile.write(f"id: x-{n}\ndata: {json.dumps(event)}\n\n".encode())
+                        at = n
+
+    with serving(Handler) as url, stream([url], startingOffsets="latest") as again:
+        try:
+            with stream([url], startingOffsets="latest") as killed:
+                begin = killed.initialOffset()
+                held.append("2")
+                first, rows = follow(killed, begin, 1)
+            held.append("3")
+            assert texts(between(again, again.initialOffset(), first)) == rows == ["2"]
+            assert follow(again, first, 1)[1] == ["3"]
+        finally:
+            rest.set()
+
+
 def test_a_table_ends_though_its_two_requests_reach_two_nodes_behind_one_name() -> None:
     rest, runs = Event(), iter("xyyy")
 
