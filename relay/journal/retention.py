@@ -73,7 +73,7 @@ def find_retired(
         if path != current and _is_of(path, owner):
             stat = path.stat()
             closed.append(Segment(written.get(path, stat.st_mtime_ns), path, stat.st_size))
-    # The wall clock may step back, but no journal loses segments from its middle.
+    # The wall clock may step back.
     reached: dict[str, int] = {}
     closed.sort(key=lambda each: (len(each.path.name), each.path.name))
     for place, each in enumerate(closed):

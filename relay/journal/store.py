@@ -73,7 +73,7 @@ class SegmentFile(Protocol):
 def create_file(path: Path) -> SegmentFile:
     """Create an unbuffered file and its directory. Raises OSError, also if the file exists."""
     path.parent.mkdir(parents=True, exist_ok=True)
-    # A record after one that was cut short and truncated goes to the end, and leaves no hole.
+    # Truncating a short record does not move the position.
     return open(path, "xb", buffering=0, opener=lambda name, flags: os.open(name, flags | os.O_APPEND, 0o666))
 
 

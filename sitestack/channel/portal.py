@@ -30,7 +30,7 @@ R = TypeVar("R")
 S = TypeVar("S")
 T = TypeVar("T")
 
-#: Seconds for which the channels of the process wait for a callback; other members suspect them earlier.
+#: Seconds for which all channels wait for a callback.
 CALLBACK_S = 30.0
 
 #: The call that the present trio task serves.

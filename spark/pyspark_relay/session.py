@@ -66,7 +66,7 @@ def is_submitted() -> bool:
 
 
 def open_session(name: str, master: str | None, journal_bytes: int, log: Path) -> SparkSession:
-    """Open a session with the source `relay`; Spark's messages go to the file `log`.
+    """Open a session; Spark's messages go to the file `log`.
 
     Under `spark-submit` its existing session is used. Raises ConfigurationError if Java is missing
     or the master is unusable.

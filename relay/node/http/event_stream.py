@@ -92,7 +92,7 @@ async def stream(
     follow: Callable[[Write], Awaitable[None]],
     *more_headers: tuple[bytes, bytes],
 ) -> None:
-    """Answer with the pieces that `follow` writes, until it returns or the client disconnects."""
+    """Answer with the pieces of `follow`, until it returns or the client disconnects."""
 
     async def write(piece: bytes) -> None:
         await send({"type": "http.response.body", "body": piece, "more_body": True})

@@ -238,7 +238,6 @@ class LineAnswers:
 
 
 def _told(channel: RelayChannel, posted: Posted, known: DeliveredKey, repeated: bool) -> Answer:
-    """Return the answer for a delivered key, after comparing message and scope."""
     if known.digest != hashlib.sha256(posted.payload).digest():
         return _error(422, "Another message has been published with this key.")
     if known.id.scope is not SCOPES[posted.scope]:

@@ -13,7 +13,7 @@ _ANSWER_BYTES_MAX = 1024
 
 
 def main(arguments: list[str]) -> int:
-    """Run the probe, and return the exit code. Container engines show errors of standard output."""
+    """Return the exit code. Container engines show errors of standard output."""
     try:
         [url] = arguments
         host, port, target = parse(url)

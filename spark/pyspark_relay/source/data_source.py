@@ -112,7 +112,6 @@ class SegmentReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        """Return a partition for every segment that may hold selected rows."""
         found: list[InputPartition] = []
         journals: dict[tuple[str, str, bytes], list[tuple[int, Path]]] = {}
         for file in segment_files(self.paths):
@@ -129,7 +128,7 @@ class SegmentReader(DataSourceReader):
             files: dict[int, Path] = {}
             for number, file in sorted(segments):
                 if (first := files.setdefault(number, file)) != file:
-                    # An audit judges all records, as `relay check` does, and so finds the copies.
+                    # An audit has to find copies.
                     twice = (found_twice(file, number, uuid.hex(), first),) if self.selection.is_messages else ()
                     found.append(SegmentPartition(file, problems=twice))
             begins, beginning = min(segments)

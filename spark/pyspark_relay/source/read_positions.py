@@ -34,11 +34,11 @@ class ReadPosition(NamedTuple):
     offset: int
 
 
-#: The position of a stray file, or of the mark of a vanished journal, whose problem has been reported.
+#: The position of a reported stray file, or of the mark of a reported journal.
 REPORTED = ReadPosition(0, BROKEN)
-#: The position of the mark of a journal that vanished after it was read.
+#: That of the mark of a journal that vanished after it was read.
 FINISHED = ReadPosition(0, -2)
-#: After the uuid of a vanished journal: the key of its mark.
+#: Ends the key of a vanished journal's mark.
 GONE = " gone"
 
 
@@ -54,7 +54,6 @@ class Journals:
     has_lost: bool = False
 
     def is_restart(self, uuid: str) -> bool:
-        """Return whether an earlier process of this node has, or has had, a journal."""
         if self.has_lost:
             return True
         own = self.owners[uuid][:2]
@@ -62,7 +61,7 @@ class Journals:
         return has_earlier(firsts[uuid], firsts.values())
 
     def finished(self, places: Mapping[str, ReadPosition]) -> set[str]:
-        """Return the journals that are read to their ends and have a successor at their node, so that they do not grow."""
+        """Return the completely read journals that have a successor at their node."""
         begins = {uuid: wall_ns_at(segments[min(segments)], 0) or 0 for uuid, segments in self.segments.items()}
         newest: dict[tuple[str, ...], int] = {}
         for uuid, begin in begins.items():
@@ -123,7 +122,6 @@ class Finder:
 
 
 def _files(path: Path) -> list[Path]:
-    """Return the segment files under a path; none if it is missing or vanishes meanwhile."""
     with suppress(JournalError, FileNotFoundError):
         return segment_files([path])
     return []
@@ -158,7 +156,6 @@ def _is_at_end(segments: Mapping[int, Path], place: ReadPosition) -> bool:
 
 
 def lost_journal(mark: str, journals: Journals, start: Mapping[str, Mapping[str, int]]) -> Problem:
-    """Return the problem of a journal that vanished, perhaps before all of it was read."""
     uuid = mark.removesuffix(GONE)
     segment, offset = ReadPosition(**start.get(uuid, {"segment": 0, "offset": 0}))
     read = f"segment {segment}" if offset == BROKEN else f"byte {offset} of segment {segment}"

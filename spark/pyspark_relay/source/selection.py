@@ -19,8 +19,8 @@ from sitestack.model.errors import ConfigurationError
 #: An offset of a stream, as Spark stores it.
 Offset: TypeAlias = dict[str, Any]
 
-#: In the offset at the end of a query's first batch: where that begins, or after the key of a journal.
-#: Spark asks for the beginning again when it repeats that batch, and `latest` is another one then.
+#: Key, or end of a key, of the beginning of a query's first batch, in its end: when Spark repeats that
+#: batch, `latest` is later.
 BEGAN = " began"
 
 #: Record class -> its name in the column `kind`, as in `relay journal cat`.

@@ -60,7 +60,6 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         #: The offset of `latest` when the query began.
         self.began: Offset | None = None
         self.target: dict[str, ReadPosition] | None = None
-        #: Journals that were complete and completely read when they were last seen.
         self.finished: set[str] = set()
 
     def initialOffset(self) -> Offset:
@@ -76,7 +75,6 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadMaxBytes(self.bytes_max)
 
     def prepareForTriggerAvailableNow(self) -> None:
-        """Fix the present ends of the journals as the target."""
         self.target = self._advance({}, None)
 
     def latestOffset(self, start: Offset, limit: ReadLimit) -> Offset:
@@ -140,7 +138,6 @@ class SegmentStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return clock_at(segments, place), uuid, place
 
     def _known(self, keys: dict[str, Any]) -> list[str]:
-        """Return the keys without journals newer than `prepareForTriggerAvailableNow`."""
         return [key for key in keys if self.target is None or key in self.target]
 
 
