@@ -104,7 +104,7 @@ class Client:
         """Return the answer, or the part that arrived. A connection is kept for the next request."""
         body, answer, failed = bytearray(), None, Answer()
         try:
-            if self._open is None or not request.url.startswith(self._open[0]):
+            if self._open is None or not request.url.startswith(f"{self._open[0]}/"):
                 self.close()
                 connection, path = self._connect(request)
                 self._open = request.url.removesuffix(path), connection

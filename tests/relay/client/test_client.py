@@ -6,8 +6,11 @@ import json
 import ssl
 from collections.abc import AsyncIterator, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from http.client import HTTPConnection
+from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from types import SimpleNamespace
 from typing import Any
 
 import pytest
@@ -93,6 +96,24 @@ def test_unanswered_messages_expire_and_a_refused_request_is_not_retried() -> No
     assert (str(results[0]), len(asked)) == ("k: not taken in 1 s, at last: no answer", 5)
     results, asked, _ = run([Outgoing(b"1", "k")], Answer(401, None, b'{"error": "A token."}'))
     assert (str(results[0]), len(asked)) == ("k: 401: A token.", 1)
+
+
+def test_a_node_whose_url_begins_like_that_of_the_last_one_has_its_own_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[int, str]] = []
+
+    class Connection(HTTPConnection):
+        def request(self, method: str, url: str, *_: Any) -> None:  # type: ignore[override]
+            asked.append((self.port, url))
+
+        def getresponse(self) -> Any:
+            body = BytesIO(line(200, "k") if len(asked) > 1 else b"{}")
+            status = 200 if len(asked) > 1 else 503
+            return SimpleNamespace(status=status, read1=body.read1, getheader=lambda _: None)
+
+    monkeypatch.setattr("http.client.HTTPConnection", Connection)
+    with Client(["http://node:80", "http://node:8080"]) as client:
+        assert client.publish(b"1", "k").key == "k"
+    assert asked == [(80, "/messages"), (8080, "/messages")]
 
 
 def test_a_follower_returns_each_message_once_and_resumes_after_the_last() -> None:
