@@ -106,13 +106,13 @@ def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
 
 def route_to(host: str) -> str | None:
     """Return this machine's address on the route to a host, or None. Sends nothing."""
-    with make_socket(host, socket.SOCK_DGRAM) as probe:
-        try:
+    try:
+        with make_socket(host, socket.SOCK_DGRAM) as probe:
             probe.connect((host, 9))
-        except OSError:
-            return None
-        found: str = probe.getsockname()[0]
-        return None if found in (ANY_INTERFACE, ANY_IPV6) or not is_address(found) else found
+            found: str = probe.getsockname()[0]
+    except OSError:
+        return None
+    return None if found in (ANY_INTERFACE, ANY_IPV6) or not is_address(found) else found
 
 
 def _within(subnet: str) -> str:

@@ -19,6 +19,7 @@ from sitestack.seal.key_ring import KeyRing
 from sitestack.transport import several
 from sitestack.transport.several import ROUTE_S, SeveralUdp
 from tests.harness.channels import take, wait_for_view
+from tests.sitestack.transport.descriptors import no_descriptors
 
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
 BOTH = TransportConfig(interface=ONE, more_interfaces=(OTHER,))
@@ -106,6 +107,16 @@ async def test_a_unicast_leaves_by_the_interface_on_its_route_which_is_asked_for
     monkeypatch.setattr(several, "ROUTES_MAX", 1)
     a.send([(b.physical()[1], b"4"), (target, b"5")])
     assert asked == [ONE, ONE, OTHER, ONE]
+
+
+async def test_without_descriptors_a_unicast_leaves_as_without_a_route(members: tuple[SeveralUdp, SeveralUdp]) -> None:
+    """A socket tells the route. The turn that sends goes on without one (C18)."""
+    a, b = members
+    place = b.physical()[0]
+    with no_descriptors():
+        a.send([(place, b"1"), (Physical("::1", place.port), b"2")])
+    assert await heard(b, 1) == [(b"1", ONE)]
+    assert a.statistics().unsent_datagrams == 1
 
 
 async def test_a_name_is_not_looked_up(members: tuple[SeveralUdp, SeveralUdp], monkeypatch: pytest.MonkeyPatch) -> None:
