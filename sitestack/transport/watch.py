@@ -9,8 +9,9 @@ connection, and keeps it open:
                          A responds (a middlebox closed the connection): B continues to watch
 
 Nothing else proves a death: no response, an invalid one, a broken route, a paused process. The
-heartbeats decide then. A refusal proves nothing at a port where A has never responded, since a
-firewall may refuse; A is checked by other means (`CheckMember`).
+heartbeats decide then. Nor does a refusal where A has never responded, since a firewall may refuse,
+or anything after such a silence, since A may have moved; A is checked by other means
+(`CheckMember`).
 
 With the keys of a site both ends prove that they have one before either identifies itself:
 
@@ -152,7 +153,7 @@ class Watcher:
         return {"watchers": Level.of(self._watchers, WATCHERS_MAX, why), "pending": self._pending.level()}
 
     async def _watch(self, member: Address, place: Physical, scope: trio.CancelScope) -> None:
-        seen = asked = False
+        seen = asked = silent = False
         pause_s = PAUSE_S
         with scope:
             while True:
@@ -160,15 +161,17 @@ class Watcher:
                 outcome = await self._connect(member, place)
                 seen = seen or outcome is WatchOutcome.CLOSED
                 proven = outcome is WatchOutcome.REFUSED and seen and self.proofs is None
-                if outcome is WatchOutcome.OTHER or proven:
+                if (outcome is WatchOutcome.OTHER or proven) and not silent:
                     self._seen.gone += 1
                     self._report(Gone(member))
                     return
-                if outcome is WatchOutcome.REFUSED and not asked:
+                if outcome is WatchOutcome.CLOSED:
+                    asked = silent = False
+                elif outcome is WatchOutcome.UNKNOWN:
+                    silent = True
+                elif not asked:
                     asked = True
                     self._report(CheckMember(member, seen))
-                elif outcome is WatchOutcome.CLOSED:
-                    asked = False
                 if outcome is WatchOutcome.CLOSED and trio.current_time() - began >= HELD_S:
                     pause_s = PAUSE_S
                     continue

@@ -185,6 +185,17 @@ async def test_a_port_that_never_answered_only_makes_one_ask_by_other_means() ->
         assert b.heard == [CheckMember(A)]
 
 
+@pytest.mark.parametrize("later", [b"", MAGIC + C], ids=["refused", "another"])
+async def test_who_comes_to_a_place_that_was_silent_is_no_proof(later: bytes) -> None:
+    """F42: a member that moved is silent at its former place, which another machine may get days later."""
+    async with member() as b:
+        async with server([MAGIC + A, b"", later], close=True) as place:
+            b.watcher.watch([(A, place)])
+            await until(lambda: b.watcher.statistics().attempts >= 4)
+        await b.hears(CheckMember(A, True))
+        assert b.watcher.statistics().gone == 0
+
+
 @pytest.mark.parametrize("answer", [None, b"", MAGIC, b"HTTP/1.1 400 Bad Request\r\n", MAGIC[:-1] + b"\x02" + C])
 @pytest.mark.parametrize("close", [False, True])
 async def test_an_invalid_answer_reports_no_death(answer: bytes | None, close: bool, monkeypatch: pytest.MonkeyPatch) -> None:
