@@ -136,7 +136,9 @@ class Watcher:
             nursery.start_soon(self._be_found, listener, name=f"watchers of {owner}")
 
     def watch(self, targets: Iterable[Target]) -> None:
-        """Watch exactly these targets from now on."""
+        """Watch exactly these targets from now on; none once the nursery is cancelled."""
+        if self._nursery.cancel_scope.cancel_called:
+            return  # a closed one accepts no tasks
         wanted = dict.fromkeys([each for each in targets if is_address(each[1].host)])
         for target in [each for each in self._targets if each not in wanted]:
             self._targets.pop(target).cancel()

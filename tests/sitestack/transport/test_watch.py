@@ -239,6 +239,15 @@ async def test_a_member_that_is_to_be_watched_again_is() -> None:
         await b.hears(Gone(A), Gone(A))
 
 
+async def test_targets_that_come_as_watching_ends_start_nothing() -> None:
+    """F42: a member that moves ends its watching; a view in the same moment must not end the member."""
+    async with member(A) as a:
+        async with member() as b:
+            pass
+        b.watcher.watch([(A, a.place)])
+        assert b.watcher.statistics().targets == 0
+
+
 async def test_watchers_beyond_the_bound_are_refused_and_earlier_ones_stay(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(watch, "WATCHERS_MAX", 1)
     async with member(A) as a, member() as b, member(C) as c:
