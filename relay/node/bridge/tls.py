@@ -44,7 +44,7 @@ def make_context(*, server: bool, authorities: str, certificate: str, key: str) 
     if server:
         context.num_tickets = 0  # no early data to replay
     context.load_verify_locations(cadata=authorities)
-    context.load_cert_chain(certificate, key)
+    context.load_cert_chain(certificate, key, "")  # else it asks a terminal for the password
     return context
 
 

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 import os
 import ssl
+import subprocess
+import sys
 import time
 from pathlib import Path
 
 import pytest
 import trio
+from cryptography.hazmat.primitives import serialization
 
 from relay.events import BridgeClosed, BridgeConnected, BridgeSend, Dial, DialFailed
 from relay.node.bridge.bridge import BridgeConfig
@@ -110,6 +113,24 @@ def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path)
     (directory / "bridge.key").write_bytes(other.key)
     assert found.look()
     assert found.problem == ""
+
+
+def test_an_encrypted_key_is_refused_and_no_terminal_is_asked_for_its_password(directory: Path) -> None:
+    """The library would ask on the terminal or standard input, and the node would stand still meanwhile."""
+    path = directory / "bridge.key"
+    key = serialization.load_pem_private_key(path.read_bytes(), None)
+    encrypted = serialization.BestAvailableEncryption(b"secret")
+    path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encrypted))
+    read = f"from relay.node.bridge.credentials import *\nCredentials(Path({str(directory)!r}), 'NYC')"
+    with subprocess.Popen(
+        [sys.executable, "-c", read], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+    ) as process:
+        try:
+            process.wait(20)
+            assert process.stderr is not None
+            assert "do not match" in process.stderr.read()
+        finally:
+            process.kill()
 
 
 @pytest.mark.parametrize(
