@@ -109,14 +109,20 @@ class GroupMembership:
         self._listener = listener
         self._sender = sender
         self._options = _V6 if is_ipv6(host) else _V4
-        self._interface = struct.pack("@I", interface_index(host)) if is_ipv6(host) else socket.inet_aton(host)
-        self._request = _packed(group.host) + self._interface
+        self._group, self._host = _packed(group.host), host
+        self._request = b""
         self._renew_at = float("-inf")
         self.lost = lost
 
     def join(self) -> None:
         """Receive from the group and send to it through the interface. Raises OSError."""
-        self._sender.setsockopt(self._options.level, self._options.interface, self._interface)
+        host = self._host
+        # asked for each time: a recreated interface has another index; and 0 means that it is not back
+        interface = struct.pack("@I", interface_index(host)) if is_ipv6(host) else socket.inet_aton(host)
+        if self.lost and not any(interface):
+            raise OSError(errno.ENODEV, host)
+        self._request = self._group + interface
+        self._sender.setsockopt(self._options.level, self._options.interface, interface)
         self._listener.setsockopt(self._options.level, self._options.join, self._request)
 
     def leave(self) -> None:

@@ -189,17 +189,26 @@ async def main():
     two.send([(None, b"joins again")])
     assert await said(one, 1) == [b"joins again"]
     assert two.physical()[0].host == "2001:2::2"
+    await trio.run_process(["sh", "-c", f"ip link del d0 && {sys.argv[2]}"])  # the new one has another index
+    heard = []
+    with trio.fail_after(10):
+        while b"back" not in heard:
+            one.send([(None, b"back")])
+            two.send([(None, b"too")])
+            await trio.sleep(0.1)
+            heard += [data for data, _ in two.receive()]
 
 trio.run(main)
 """
 
 
 @pytest.mark.parametrize("group", ["ff15::1", "ff12::1"])
-async def test_multicasts_of_ipv6_stay_in_their_group_and_interface(group: str) -> None:
+async def test_multicasts_of_ipv6_stay_in_their_group_and_interface_also_a_recreated_one(group: str) -> None:
     if not await has_wires():
         pytest.skip("no rights to make network namespaces")
     add = "ip addr add 2001:2::{}/64 dev d0 nodad"
-    links = "ip link set lo up && ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up"
-    script = f'{links} && {add.format(1)} && {add.format(2)} && exec "$@"'
+    links = "ip link add d0 type veth peer name d1 && ip link set d0 up && ip link set d1 up"
+    wire = f"{links} && {add.format(1)} && {add.format(2)}"
+    script = f'ip link set lo up && {wire} && exec "$@"'
     command = ["unshare", "--user", "--map-root-user", "--net", "sh", "-c", script, "sh", sys.executable]
-    await trio.run_process([*command, "-c", IN_A_NAMESPACE, group])
+    await trio.run_process([*command, "-c", IN_A_NAMESPACE, group, wire])
