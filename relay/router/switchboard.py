@@ -22,8 +22,10 @@ from sitestack.wire.routing import framed
 
 #: Maximum listeners of one site. A further one cuts the oldest, whose death may be undetected.
 LISTENERS_MAX = 8
-#: Maximum waiting callers of one site, and splices with a caller of that site; others are rejected.
+#: Maximum waiting callers of one site, those for one other site (they wait in line, for CALL_S), and
+#: splices with a caller of that site; others are rejected.
 CALLERS_MAX = 64
+CALLS_MAX = 6
 SPLICES_MAX = 128
 #: Time limits (s) for a listener to accept, and for a caller to find a listener. The latter lets a
 #: listener that was just called open its next connection.
@@ -131,8 +133,9 @@ class Switchboard:
         self.calls += 1
         if called not in self._sites:
             return [_nobody(client, routing.UNSERVED)]
-        waiting = sum(each.site == site for each in self._callers.values())
-        if waiting >= CALLERS_MAX or waiting + sum(each.calling_site == site for each in self.splices()) >= SPLICES_MAX:
+        waiting = [each.called for each in self._callers.values() if each.site == site]
+        splices = sum(each.calling_site == site for each in self.splices())
+        if waiting.count(called) >= CALLS_MAX or len(waiting) >= CALLERS_MAX or len(waiting) + splices >= SPLICES_MAX:
             return [_nobody(client, routing.FULL)]
         self._callers[client] = _Caller(site, called, now + CALL_S)
         return self._connect(called, now)

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import count
+
 import pytest
 
 from relay.router import switchboard as module
@@ -9,7 +11,7 @@ from relay.router.router import SILENT_S, Router
 from relay.router.switchboard import (
     ACCEPT_S,
     CALL_S,
-    CALLERS_MAX,
+    CALLS_MAX,
     HALF_OPEN_S,
     IDLE_S,
     LISTENERS_MAX,
@@ -184,7 +186,8 @@ def test_at_the_bounds(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
         played.listen(client)
     assert played.listen(100) == [Cut(0, "listeners")]
     assert played.levels()[0] == LISTENERS_MAX
-    for client in range(200, 200 + CALLERS_MAX):
+    monkeypatch.setattr(module, "CALLERS_MAX", CALLS_MAX)
+    for client in range(200, 200 + CALLS_MAX):
         played.call(client, "NYC")
     assert played.call(300, "NYC") == [Say([300], framed(routing.NOBODY, routing.FULL))]
     played.greet(301, "SFO")
@@ -195,3 +198,26 @@ def test_at_the_bounds(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
     played.call(301)
     assert played.hear(1, routing.ACCEPT)[1] == Splice(1, 301)
     assert played.call(302) == [Say([302], framed(routing.NOBODY, routing.FULL))]
+
+
+def test_a_site_that_calls_all_the_time_keeps_no_other_from_being_heard(played: Played) -> None:
+    """C28: a relay far away waits for its next call a quarter of a second after the last one."""
+    numbers = count(1)
+
+    def flood() -> None:
+        while played.call(next(numbers)) == []:
+            pass
+
+    flood()
+    caller = next(numbers)
+    played.greet(caller, "SFO")
+    assert played.hear(caller, routing.CALL, b"SFO") == []
+    for _ in range(int(4 * CALL_S)):
+        assert caller in played.board, "nobody answered in time"
+        listener = next(numbers)
+        if played.listen(listener) == [Say([listener], framed(routing.CALLED, b"SFO"))]:
+            return
+        played.hear(listener, routing.ACCEPT)
+        flood()
+        played.later(0.25)
+    pytest.fail("it was not called")
