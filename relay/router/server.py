@@ -43,20 +43,23 @@ OUTBOX_BYTES_MAX = 8 << 20
 TOTAL_BYTES_MAX = 256 << 20
 #: Extra outbox room (bytes) for non-datagrams, so that datagrams cannot crowd out notices.
 NOTICE_BYTES_MAX = 1 << 20
+#: The part of the free room that one connection may have: an eighth, and a quarter with non-datagrams.
+DATAGRAMS_SHARE, NOTICES_SHARE = 8, 4
 WRITE_BYTES = 256 * 1024
 
 
 class Outboxes:
     """The frames queued for each connection, with a bound for each and a total bound.
 
-    A datagram above a bound is dropped and counted; members retransmit it. Any other frame above it
+    A connection gets a share of the free room, so that some is left for those of other sites. A
+    datagram above a bound is dropped and counted; members retransmit it. Any other frame above it
     closes the connection, since its member's view of the cluster would be wrong.
     """
 
     def __init__(self, outbox_bytes_max: int = OUTBOX_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX) -> None:
         self.lost_datagrams = 0
         self.sent_bytes = 0
-        self._outbox_bytes_max = outbox_bytes_max
+        self._outbox_bytes_max, self._total_bytes_max = outbox_bytes_max, total_bytes_max
         self._frames: dict[int, deque[bytes]] = {}
         self._bytes: dict[int, int] = {}
         self._total = Level(total_bytes_max)
@@ -75,10 +78,11 @@ class Outboxes:
         if waiting is None:
             return True  # the connection is already closed
         size = len(frame)
-        if is_datagram and not (waiting + size <= self._outbox_bytes_max and self._total.fits(size)):
+        free = self._total_bytes_max - self._total.now
+        if is_datagram and waiting + size > min(self._outbox_bytes_max, free // DATAGRAMS_SHARE):
             self.lost_datagrams += 1
             return True
-        if waiting + size > self._outbox_bytes_max + NOTICE_BYTES_MAX:
+        if waiting + size > min(self._outbox_bytes_max + NOTICE_BYTES_MAX, free // NOTICES_SHARE):
             return False
         self._frames[client].append(frame)
         self._bytes[client] = waiting + size

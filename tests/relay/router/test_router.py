@@ -240,7 +240,7 @@ def test_an_outbox_loses_datagrams_and_still_has_room_for_a_notice() -> None:
 
 
 def test_the_total_of_all_outboxes_is_bounded_and_a_closed_outbox_frees_its_room() -> None:
-    boxes = Outboxes(outbox_bytes_max=100, total_bytes_max=150)
+    boxes = Outboxes(outbox_bytes_max=100, total_bytes_max=850)
     for client in (1, 2):
         boxes.open(client)
         boxes.put(client, bytes(100), is_datagram=True)
@@ -251,6 +251,21 @@ def test_the_total_of_all_outboxes_is_bounded_and_a_closed_outbox_frees_its_room
     assert boxes.levels()["total_queued_bytes"].now == 100
     boxes.put(1, b"gone", is_datagram=True)
     assert boxes.next_bytes(1) == b""
+
+
+@pytest.mark.parametrize("is_datagram", [True, False])
+def test_members_that_do_not_read_leave_room_for_those_of_other_sites(is_datagram: bool) -> None:
+    """C28: members of one site that read nothing and are sent much, by each other or as answers to queries."""
+    boxes = Outboxes(outbox_bytes_max=1_000, total_bytes_max=10_000)
+    for client in range(100):
+        boxes.open(client)
+        for _ in range(10):
+            boxes.put(client, bytes(100), is_datagram=is_datagram)
+    assert boxes.levels()["total_queued_bytes"].now <= 10_000
+    boxes.open(100)
+    lost = boxes.lost_datagrams
+    assert boxes.put(100, bytes(10), is_datagram=True)
+    assert boxes.lost_datagrams == lost
 
 
 def test_much_is_written_in_portions() -> None:
