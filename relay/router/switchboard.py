@@ -22,11 +22,12 @@ from sitestack.wire.routing import framed
 
 #: Maximum listeners of one site. A further one cuts the oldest, whose death may be undetected.
 LISTENERS_MAX = 8
-#: Maximum waiting callers of one site, those for one other site (they wait in line, for CALL_S), and
-#: splices with a caller of that site; others are rejected.
+#: Maximum waiting callers of one site, and splices with a caller of that site; others are rejected.
 CALLERS_MAX = 64
-CALLS_MAX = 6
 SPLICES_MAX = 128
+#: The same for one called site: its callers wait in line, and each splice takes one of its connections.
+CALLS_MAX = 6
+LINKS_MAX = 16
 #: Time limits (s) for a listener to accept, and for a caller to find a listener. The latter lets a
 #: listener that was just called open its next connection.
 ACCEPT_S = 1.0
@@ -134,8 +135,9 @@ class Switchboard:
         if called not in self._sites:
             return [_nobody(client, routing.UNSERVED)]
         waiting = [each.called for each in self._callers.values() if each.site == site]
-        splices = sum(each.calling_site == site for each in self.splices())
-        if waiting.count(called) >= CALLS_MAX or len(waiting) >= CALLERS_MAX or len(waiting) + splices >= SPLICES_MAX:
+        links = [*waiting, *[each.called_site for each in self.splices() if each.calling_site == site]]
+        is_full = len(waiting) >= CALLERS_MAX or len(links) >= SPLICES_MAX
+        if is_full or waiting.count(called) >= CALLS_MAX or links.count(called) >= LINKS_MAX:
             return [_nobody(client, routing.FULL)]
         self._callers[client] = _Caller(site, called, now + CALL_S)
         return self._connect(called, now)

@@ -6,6 +6,7 @@ from itertools import count
 
 import pytest
 
+from relay.router import router as router_module
 from relay.router import switchboard as module
 from relay.router.router import SILENT_S, Router
 from relay.router.switchboard import (
@@ -221,3 +222,12 @@ def test_a_site_that_calls_all_the_time_keeps_no_other_from_being_heard(played: 
         flood()
         played.later(0.25)
     pytest.fail("it was not called")
+
+
+def test_the_links_of_one_site_leave_room_for_the_members_of_another(played: Played, monkeypatch: pytest.MonkeyPatch) -> None:
+    """C28: each splice takes one of the connections of the called site, too."""
+    monkeypatch.setattr(router_module, "CLIENTS_MAX", 200)
+    for number in range(100):
+        played.splice(2 * number, 2 * number + 1)
+    played.greet(300, "SFO")
+    assert played.router.refused["too_many"] == 0
