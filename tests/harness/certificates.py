@@ -7,6 +7,9 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from unittest.mock import patch
 
+from cryptography import x509
+from cryptography.x509.oid import ExtensionOID
+
 from relay.keys import certificates
 from relay.keys.certificates import (
     AUTHORITY_CERTIFICATE,
@@ -35,6 +38,15 @@ def signed(by: Credential, site: str, from_day: float = -1, to_day: float = 365)
 def signed_for_no_site(by: Credential) -> Credential:
     """A certificate of something else than a site, such as the authority of a whole company signs too."""
     with patch.object(certificates, "site_uri", lambda site: f"https://{site}"):
+        return signed(by, "SFO")
+
+
+def signed_for_damaged_name(by: Credential) -> Credential:
+    """A certificate whose only URI is no text."""
+    uri = b"relay://site/\xff"
+    names = bytes([0x30, len(uri) + 2, 0x86, len(uri)]) + uri
+    made = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, names)
+    with patch.object(x509, "SubjectAlternativeName", lambda _: made):
         return signed(by, "SFO")
 
 

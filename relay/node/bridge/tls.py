@@ -182,7 +182,10 @@ class TlsStream(trio.abc.HalfCloseableStream):
         return parts[0] if len(parts) == 1 else b"".join(parts)
 
     def _names(self) -> list[tuple[str, str]]:
-        found: Any = (self._tls.getpeercert() or {}).get("subjectAltName", ())
+        try:
+            found: Any = (self._tls.getpeercert() or {}).get("subjectAltName", ())
+        except ValueError:  # its names are no text
+            return []
         return [(str(kind), str(name)) for kind, name in found]
 
 

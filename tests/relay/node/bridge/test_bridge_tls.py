@@ -20,7 +20,7 @@ from relay.node.bridge.bridge import BridgeConfig
 from relay.node.bridge.tls import TlsStream
 from sitestack.model.address import Physical
 from tests.harness.bridges import Site, at_port, linked
-from tests.harness.certificates import authority, context, signed, signed_for_no_site, write_site
+from tests.harness.certificates import authority, context, signed, signed_for_damaged_name, signed_for_no_site, write_site
 from tests.harness.relay.puppet import hello
 from tests.harness.sockets import until
 
@@ -35,6 +35,7 @@ IMPOSTORS: dict[str, tuple[Credential, str]] = {
     "ended": (signed(OURS, "SFO", -10, -1), "its certificate: certificate has expired"),
     "not begun": (signed(OURS, "SFO", 1, 10), "its certificate: certificate is not yet valid"),
     "of no site": (signed_for_no_site(OURS), "its certificate names no site"),
+    "of a damaged name": (signed_for_damaged_name(OURS), "its certificate names no site"),
 }
 
 
