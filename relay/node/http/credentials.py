@@ -46,7 +46,7 @@ def _make_tls(http: HttpSettings) -> ssl.SSLContext:
 def _load(context: ssl.SSLContext, http: HttpSettings) -> None:
     read_secret(Path(http.private_key))
     try:
-        context.load_cert_chain(http.certificate, http.private_key)
+        context.load_cert_chain(http.certificate, http.private_key, "")  # else it asks a terminal for the password
     except (OSError, ssl.SSLError) as error:
         raise ConfigurationError(
             f"http.certificate: {http.certificate} and its private key cannot be used ({error})."

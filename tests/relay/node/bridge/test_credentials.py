@@ -115,20 +115,37 @@ def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path)
     assert found.problem == ""
 
 
-def test_an_encrypted_key_is_refused_and_no_terminal_is_asked_for_its_password(directory: Path) -> None:
+@pytest.mark.parametrize(
+    ("read", "refusal"),
+    [
+        ("from relay.node.bridge.credentials import *; Credentials(Path({0!r}), 'NYC')", "do not match"),
+        (
+            "import ssl; from relay.node.http.credentials import *; from relay.node.http.credentials import _load; "
+            "_load(ssl.create_default_context(ssl.Purpose.CLIENT_AUTH), "
+            "HttpSettings(certificate={0!r} + '/bridge.pem', private_key={0!r} + '/bridge.key'))",
+            "cannot be used",
+        ),
+    ],
+)
+def test_an_encrypted_key_is_refused_and_no_terminal_is_asked_for_its_password(
+    directory: Path, read: str, refusal: str
+) -> None:
     """The library would ask on the terminal or standard input, and the node would stand still meanwhile."""
     path = directory / "bridge.key"
     key = serialization.load_pem_private_key(path.read_bytes(), None)
     encrypted = serialization.BestAvailableEncryption(b"secret")
     path.write_bytes(key.private_bytes(serialization.Encoding.PEM, serialization.PrivateFormat.PKCS8, encrypted))
-    read = f"from relay.node.bridge.credentials import *\nCredentials(Path({str(directory)!r}), 'NYC')"
     with subprocess.Popen(
-        [sys.executable, "-c", read], stdin=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True
+        [sys.executable, "-c", read.format(str(directory))],
+        stdin=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        start_new_session=True,
     ) as process:
         try:
             process.wait(20)
             assert process.stderr is not None
-            assert "do not match" in process.stderr.read()
+            assert refusal in process.stderr.read()
         finally:
             process.kill()
 

@@ -217,6 +217,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {routed_bytes_max: 65536}}", "relay.link.routed_bytes_max: must be at least 17825792, the window of"),
         ("relay: {link: {chunk_bytes: 16777216}}", "relay.link.frame_bytes_max: must be at least 16781312, a piece of a route"),
         ("relay: {link: {timeout_s: 1}}", "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s"),
+        ("journal: {directory: x, retained_bytes_max: 1000}", "journal.retained_bytes_max: must be at least twice journal.seg"),
         ("relay: {budget: {entries: 0}}", "relay.budget.entries: must be from 1 to "),
         (
             "relay: {budget: {bytes: 23000000}}\ntransport: {datagram_bytes_max: 1400}",
