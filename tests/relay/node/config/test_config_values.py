@@ -1,12 +1,13 @@
-"""The reader of plain values: each mistake is reported once."""
+"""The reader of plain values, where each mistake is reported once, and values that need a package."""
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import pytest
 
 from relay.node.config.config_values import Reader
+from relay.node.config.settings import NodeConfig, find_problems
 
 
 @dataclass
@@ -30,3 +31,12 @@ def test_a_required_value_is_reported_once_as_missing_or_wrong(value: object, pr
     read, good = reader.read(_Required, value, "at")
     assert (reader.problems, good) == (problems, not problems)
     assert read == (None if problems else _Required("a", 7, None))
+
+
+def test_compression_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
+    config = NodeConfig(site="NYC")
+    config = replace(config, relay=replace(config.relay, link=replace(config.relay.link, compress="zstd")))
+    assert find_problems(config) == []
+    monkeypatch.setattr("relay.node.config.settings.find_spec", lambda name: None)
+    [problem] = find_problems(config)
+    assert problem.startswith("relay.link.compress: needs the package zstandard;")
