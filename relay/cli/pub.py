@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import os
-import sys
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -18,6 +17,9 @@ if TYPE_CHECKING:
     from relay.node.config.settings import NodeConfig
 
 _READ_BYTES = 64 * 1024
+_STANDARD_INPUT = 0
+#: Bytes of the longest line: a node refuses a longer body.
+_LINE_BYTES_MAX = 2 << 20
 
 
 @click.command(name="pub")
@@ -63,16 +65,20 @@ def _post(client: Client, texts: Sequence[str]) -> list[str]:
 
     refused: list[str] = []
     with client:
-        for lines in [[os.fsencode(text) for text in texts]] if texts else _read_lines():
-            results = client.publish_all(map(Outgoing, lines))
-            refused += [f"not published: {each}" for each in results if isinstance(each, NotPublished)]
+        try:
+            for lines in [[os.fsencode(text) for text in texts]] if texts else _read_lines():
+                results = client.publish_all(map(Outgoing, lines))
+                refused += [f"not published: {each}" for each in results if isinstance(each, NotPublished)]
+        except OSError as error:
+            refused.append(f"not published: the rest of the input ({error.strerror}).")
     return refused
 
 
 def _read_lines() -> Iterator[list[bytes]]:
     rest = b""
-    while chunk := os.read(sys.stdin.fileno(), _READ_BYTES):
+    while chunk := os.read(_STANDARD_INPUT, _READ_BYTES):
         *lines, rest = (rest + chunk).split(b"\n")
+        rest = rest[: _LINE_BYTES_MAX + 1]
         yield lines
     if rest:
         yield [rest]

@@ -33,13 +33,16 @@ async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> Published:
     published = Published()
     async with open_channel(config) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(_take_all, channel)
-        async for line in lines:
-            try:
-                await channel.send(line)
-            except LocalError as error:
-                published.refused.append(str(error))
-            else:
-                published.sent += 1
+        try:
+            async for line in lines:
+                try:
+                    await channel.send(line)
+                except LocalError as error:
+                    published.refused.append(str(error))
+                else:
+                    published.sent += 1
+        except OSError as error:
+            published.refused.append(f"the rest of the input ({error.strerror}).")
         await channel.leave()
         drops = channel.statistics().stack["drops"]
         assert isinstance(drops, dict)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import json
 import os
 import select
@@ -9,14 +10,18 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import AsyncIterator, Iterator
 from contextlib import AbstractContextManager, contextmanager
+from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
 import trio
 
+from relay.node import visitor
+from relay.node.config.config_file import load_config
+from relay.node.config.settings import SecuritySettings
 from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.tether import tie
 from tests.harness.command_line import Run
@@ -83,6 +88,33 @@ def test_only_the_oversized_message_is_reported_as_not_published(config: Path) -
     assert published.returncode == 1
     assert published.stderr.count("\n") == 1
     assert published.stderr.startswith("not published: ")
+
+
+@pytest.mark.parametrize("how", ["--member", "--node"])
+def test_an_input_that_cannot_be_read_is_one_sentence_beside_the_refused_lines(config: Path, how: str) -> None:
+    arguments = [str(config), "--member", "--insecure"] if how == "--member" else ["--node", "http://127.0.0.1:1"]
+    with Path(os.devnull).open("wb") as unreadable:
+        ended = subprocess.run([*COMMAND, "pub", *arguments], stdin=unreadable, capture_output=True, text=True, timeout=LIMIT_S)
+    assert (ended.returncode, ended.stderr) == (1, "not published: the rest of the input (Bad file descriptor).\n")
+
+
+def test_a_closed_input_is_one_sentence() -> None:
+    command = [*COMMAND, "pub", "--node", "http://127.0.0.1:1"]
+    ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, timeout=LIMIT_S)
+    assert (ended.returncode, ended.stderr) == (1, "not published: the rest of the input (Bad file descriptor).\n")
+
+
+def test_lines_before_a_read_error_are_published_and_refused_ones_reported(config: Path) -> None:
+    async def lines() -> AsyncIterator[bytes]:
+        yield b"short"
+        yield b"x" * 2_000
+        raise OSError(errno.EIO, os.strerror(errno.EIO))
+
+    config.write_text(json.dumps({**json.loads(config.read_text()), "protocols": {"batching": {"message_bytes_max": 1_000}}}))
+    settings = replace(load_config(config, name="P"), security=SecuritySettings(insecure=True))
+    published = trio.run(visitor.publish, settings, lines())
+    assert (published.sent, published.uncertain) == (1, 0)
+    assert published.refused[1] == "the rest of the input (Input/output error)."
 
 
 @pytest.mark.parametrize("command", ["pub", "sub"])
