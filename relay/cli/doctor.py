@@ -3,10 +3,10 @@ from __future__ import annotations
 from pathlib import Path
 
 import click
-import trio
 
 from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.member import identity_options, load_member
+from relay.cli.running import run
 from relay.node.doctor.doctor import examine
 
 
@@ -25,7 +25,7 @@ def command(ctx: click.Context, config_file: Path, site: str, name: str, keys: s
     Prints a sentence per finding: `ok`, or `!!` with a remedy. Exits with 1 if there is a `!!`.
     """
 
-    findings = trio.run(examine, load_member(config_file, site, name, keys, insecure))
+    findings = run(examine, load_member(config_file, site, name, keys, insecure))
     for finding in findings:
         click.echo(f"{'ok' if finding.is_well else '!!'}  {finding}")
     if not all(finding.is_well for finding in findings):

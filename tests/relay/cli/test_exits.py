@@ -8,6 +8,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
+import trio
 
 from relay.cli import exits
 from relay_lab.drills.soak import Soak
@@ -97,6 +98,16 @@ def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.
     monkeypatch.setattr("relay.cli.node.run", leave)
     with TemporaryDirectory(prefix="relay-") as directory:
         assert run("node", configure(Path(directory)), "--insecure").code == exits.EXIT_CHECK_FAILED
+
+
+def test_ctrl_c_while_the_doctor_asks_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def examine(_config: object) -> None:
+        async with trio.open_nursery():
+            raise KeyboardInterrupt
+
+    monkeypatch.setattr("relay.cli.doctor.examine", examine)
+    with TemporaryDirectory(prefix="relay-") as directory:
+        assert run("doctor", configure(Path(directory)), "--insecure").code == exits.EXIT_INTERRUPTED
 
 
 def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
