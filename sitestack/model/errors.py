@@ -22,6 +22,10 @@ class ConfigurationError(LocalError):
     """A stack or a channel has an unusable configuration; the text is one sentence for the user."""
 
 
+class NoNetwork(ConfigurationError):
+    """This machine has no such address or route; it may have one later."""
+
+
 class MessageTooLarge(LocalError):
     """A payload is larger than `message_bytes_max`; nothing was sent."""
 

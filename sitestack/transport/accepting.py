@@ -13,8 +13,7 @@ import trio
 
 from sitestack.log import log
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
-from sitestack.transport.interfaces import make_socket
+from sitestack.transport.interfaces import make_socket, not_bound
 from sitestack.transport.places import Places
 
 #: Pause (s) after a failure of the system to accept a connection, for example without descriptors.
@@ -98,7 +97,7 @@ def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
     except (OSError, UnicodeError) as error:
         sock.close()
         why = getattr(error, "strerror", None) or error
-        raise ConfigurationError(f"{what}: cannot listen on {bind}: {why}.") from error
+        raise not_bound(error, f"{what}: cannot listen on {bind}: {why}.") from error
     return sock
 
 

@@ -15,7 +15,7 @@ import trio
 
 from sitestack.config import ANY_INTERFACE, ANY_IPV6
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError, NoNetwork
 from sitestack.model.host import is_address, is_ipv6
 
 LOOPBACK = "127.0.0.1"
@@ -97,8 +97,8 @@ async def route_towards(hosts: Sequence[str], timeout_s: float) -> str:
     raise _unreachable(hosts)
 
 
-def _unreachable(hosts: Sequence[str]) -> ConfigurationError:
-    return ConfigurationError(
+def _unreachable(hosts: Sequence[str]) -> NoNetwork:
+    return NoNetwork(
         f"transport.interface: this machine has no route to {' or '.join(hosts)}; name the interface to use, "
         f"{'::1' if is_ipv6(hosts[0]) else LOOPBACK} for a site on this machine only."
     )
@@ -131,7 +131,7 @@ def _within(subnet: str) -> str:
     for address in addresses:
         if ipaddress.ip_address(address) in network:
             return address
-    raise ConfigurationError(
+    raise NoNetwork(
         f"transport.interface: this machine has no address in {subnet}; it has {', '.join(addresses) or 'none at all'}."
     )
 
@@ -144,12 +144,12 @@ def _address_of(name: str, ipv6: bool) -> str:
         for address, interface, _ in _ipv6_addresses():
             if interface == name:
                 return address
-        raise ConfigurationError(f"transport.interface: {name!r} is no network interface with an IPv6 address.")
+        raise NoNetwork(f"transport.interface: {name!r} is no network interface with an IPv6 address.")
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         try:
             answer = fcntl.ioctl(probe.fileno(), _SIOCGIFADDR, struct.pack("256s", encoded))
         except OSError as error:
-            raise ConfigurationError(
+            raise NoNetwork(
                 f"transport.interface: {name!r} is neither an IPv4 address nor a network interface with one."
             ) from error
     return socket.inet_ntoa(answer[20:24])
@@ -224,7 +224,13 @@ def _bind(sock: socket.socket, host: str, port: int) -> None:
     except OSError as error:
         protocol = "UDP" if sock.type == socket.SOCK_DGRAM else "TCP"
         sock.close()
-        raise ConfigurationError(why_not_bound(error, host, port, protocol)) from error
+        raise not_bound(error, why_not_bound(error, host, port, protocol)) from error
+
+
+def not_bound(error: OSError | UnicodeError, why: str) -> ConfigurationError:
+    """Return the error of a failed bind: a missing address may appear later."""
+    kind = NoNetwork if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else ConfigurationError
+    return kind(why)
 
 
 def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -> str:

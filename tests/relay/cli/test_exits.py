@@ -91,6 +91,21 @@ def test_a_site_that_cannot_be_joined_may_be_later(run: Run, command: str) -> No
     assert "could not be joined within 0.01 s" in err
 
 
+@pytest.mark.parametrize("interface", ["203.0.113.0/24", "203.0.113.1", "nosuch0"])
+def test_a_network_that_is_not_there_may_be_later(run: Run, interface: str) -> None:
+    with TemporaryDirectory(prefix="relay-") as directory:
+        config = configure(Path(directory), transport={"interface": interface})
+        code, _, err = run("node", config, "--insecure", "--name", "A")
+    assert (code, err.splitlines()[-1].partition(":")[0]) == (exits.EXIT_CHECK_FAILED, "transport.interface")
+
+
+@pytest.mark.parametrize("command", [("node", "--http"), ("router", "--bind")])
+def test_so_may_an_address_to_serve_at(run: Run, command: tuple[str, str]) -> None:
+    with TemporaryDirectory(prefix="relay-") as directory:
+        ended = run(command[0], configure(Path(directory)), "--insecure", command[1], "203.0.113.1:7800")
+    assert (ended.code, "cannot listen on 203.0.113.1:7800" in ended.err) == (exits.EXIT_CHECK_FAILED, True)
+
+
 def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     def leave(*_: object) -> None:
         raise SlowConsumer("A in NYC has left: it took nothing.")
