@@ -42,6 +42,8 @@ HEADERS_BELOW_BYTES = 256
 #: Bytes of the largest message in which a member tells all locks of its site (`structures/locks.py`).
 LOCKS_BYTES_MAX = 1024 * 1024
 SITE_CHARS_MAX = 64
+#: The largest buffer that the kernel grants.
+BUFFER_BYTES_MAX = 1 << 30
 #: Why `can_be_site` returns False.
 UNFIT_SITE = (
     f"a site's name has 1 to {SITE_CHARS_MAX} printable characters, none of them white space or one of / = @ , >, "
@@ -378,6 +380,9 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
             "name one, or set transport.external_host."
         )
     yield from _interface_problems(config)
+    for name in ("receive_buffer_bytes", "send_buffer_bytes"):
+        if getattr(config, name) > BUFFER_BYTES_MAX:
+            yield f"transport.{name}: at most {BUFFER_BYTES_MAX}."
     if config.multicast_ttl_hops > 255:
         yield "transport.multicast_ttl_hops: at most 255."
     if not DATAGRAM_BYTES_MIN <= config.datagram_bytes_max <= DATAGRAM_BYTES_MAX:

@@ -35,6 +35,8 @@ DERIVED = {
 }
 #: Maximum HTTP connections: their answers run in the event loop of the member.
 HTTP_CONNECTIONS_MAX = 1_024
+#: Maximum connections from other relays: the kernel queues no more.
+BRIDGE_CONNECTIONS_MAX = 65_535
 KEYS_AND_INSECURE = "`keys` and `insecure` are mutually exclusive; remove one."
 #: Maximum datagrams of all entries held for other sites. A joiner receives them in about a second, while its
 #: site waits.
@@ -251,6 +253,9 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
         yield from _place_problems("relay.bridge.bind", bridge.bind)
     if bridge.unanswered_timeout_s > UNANSWERED_S_MAX:
         yield f"relay.bridge.unanswered_timeout_s: must be at most {UNANSWERED_S_MAX}."
+    for name in ("connections_max", "pending_max"):
+        if getattr(bridge, name) > BRIDGE_CONNECTIONS_MAX:
+            yield f"relay.bridge.{name}: must be at most {BRIDGE_CONNECTIONS_MAX}."
     for index, place in enumerate(bridge.routers):
         yield from _place_problems(f"relay.bridge.routers[{index}]", place)
         if _is_own(place, bridge.bind):
