@@ -7,6 +7,7 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
+from urllib.parse import urlsplit
 
 import click
 
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
 
 Function = Callable[..., Any]
 FIND_TIMEOUT_S = 2.0
+SCHEMES = ("http://", "https://")
 
 
 def client_options(function: Function) -> Function:
@@ -39,10 +41,20 @@ def named_client(nodes: Sequence[str], token: Path | None, right: Literal["publi
         from relay.node.http.token import find_secret  # noqa: PLC0415
 
         secret = find_secret(token, right)
+    for node in nodes:
+        require_url(node)
+    return Client(nodes, secret)
+
+
+def require_url(text: str) -> None:
+    """Raise `click.BadParameter` unless the text is a URL with a host and perhaps a port."""
     try:
-        return Client(nodes, secret)
-    except ValueError as error:
-        raise click.BadParameter(f"{error}.", param_hint="--node") from None
+        parts = urlsplit(text)
+        is_url = text.startswith(SCHEMES) and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        is_url = False
+    if not is_url or not text.isprintable() or " " in text:
+        raise click.BadParameter(f"{text!r} is not a URL of a node such as http://127.0.0.1:7800.", param_hint="--node")
 
 
 def find_client(config: NodeConfig, token: Path | None, right: Literal["publish", "read"]) -> Client | None:

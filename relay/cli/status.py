@@ -5,12 +5,12 @@ from http.client import FORBIDDEN, UNAUTHORIZED, HTTPException
 from pathlib import Path
 from typing import Any
 from urllib.error import HTTPError
-from urllib.parse import urlsplit
 from urllib.request import Request, urlopen
 
 import click
 import trio
 
+from relay.cli.client import SCHEMES, require_url
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json, print_whole
 from relay.cli.status_tables import status_tables
@@ -24,20 +24,13 @@ from relay.node.status.status_socket import (
     run_directory,
 )
 
-_SCHEMES = ("http://", "https://")
 _STRANGE = "not a node of this version; --json prints its answer"
 
 
-def _address(ctx: click.Context, parameter: click.Parameter, target: str | None) -> str | None:
-    """Accept a path, or a URL with a host and optionally a port."""
-    if target is not None and target.startswith(_SCHEMES):
-        try:
-            parts = urlsplit(target)
-            is_whole = bool(parts.hostname) and parts.port != 0
-        except ValueError:
-            is_whole = False
-        if not is_whole:
-            raise click.BadParameter(f"{target!r} is not a URL of a node such as http://127.0.0.1:7800.", ctx, parameter)
+def _address(_ctx: click.Context, _parameter: click.Parameter, target: str | None) -> str | None:
+    """Accept a path, or the URL of a node."""
+    if target is not None and target.startswith(SCHEMES):
+        require_url(target)
     return target
 
 
@@ -65,7 +58,8 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
     for path, why in silent.items():
         click.echo(f"{path}: {why}", err=True)
     if not found and not silent:
-        click.echo(f"No node of this user is running on this machine: {run_directory()} has no socket.", err=True)
+        where = f"{run_directory()} has no socket; set RELAY_RUN_DIRECTORY to that of the node"
+        click.echo(f"No node of this user is running on this machine: {where}.", err=True)
     _show(found, {"nodes": found, "silent": list(silent)} if as_json else None, queues)
     ctx.exit(0 if found else EXIT_CHECK_FAILED)
 
@@ -96,7 +90,7 @@ def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None, qu
 
 def _ask(target: str, token: Path | None) -> dict[str, Any]:
     try:
-        return _ask_url(target, token) if target.startswith(_SCHEMES) else trio.run(fetch_status, Path(target))
+        return _ask_url(target, token) if target.startswith(SCHEMES) else trio.run(fetch_status, Path(target))
     except HTTPError as error:
         error.close()
         answer = "it requires its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"

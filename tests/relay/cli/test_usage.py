@@ -45,6 +45,9 @@ def test_every_command_has_help(run: Run, command: str) -> None:
         (["status", "--node", "http://x:y"], "'http://x:y' is not a URL of a node"),
         (["status", "--node", "http://["], "'http://[' is not a URL of a node"),
         (["status", "--node", "https://"], "'https://' is not a URL of a node"),
+        (["pub", "--node", "http://x:99999", "text"], "'http://x:99999' is not a URL of a node"),
+        (["pub", "--node", "http://a b", "text"], "'http://a b' is not a URL of a node"),
+        (["sub", "--node", "nyc-a:7800"], "'nyc-a:7800' is not a URL of a node"),
         (["simulate", "--seeds", "5:5"], "'5:5' holds no seed"),
         (["simulate", "--seeds", "a"], "'a' is not two whole numbers"),
         (["simulate", "--seeds", "0:5", "--trace", "/nowhere/x"], "--trace takes one plan"),
@@ -123,6 +126,15 @@ def test_config_check_reads_missing_settings_from_options_and_environment(
     code, _, err = run("config", "check", file)
     assert (code, err) == (2, f"{file}: RELAY_PEERS.peers.SFO[0]: must be host:port, not 'bridge.sfo'.\n")
     assert run("config", "check", file, "--name", "x" * 129).code == 2
+
+
+def test_config_check_reads_the_tokens_too(run: Run, tmp_path: Path) -> None:
+    file, token = tmp_path / "nyc.yaml", tmp_path / "token"
+    file.write_text(f"site: NYC\nhttp: {{bind: '0.0.0.0:7800', token: {token}}}\n")
+    assert run("config", "check", file) == (2, "", f"http.token: {token}: cannot be read (No such file or directory).\n")
+    token.touch(mode=0o600)
+    token.write_text("hush-hush-hush-hush\n")
+    assert run("config", "check", file).code == 0
 
 
 def test_config_check_reads_the_keys_too(run: Run, tmp_path: Path) -> None:
