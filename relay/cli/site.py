@@ -92,7 +92,7 @@ def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool
 
 
 async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any]]:
-    """Return the named node, else any node running here, rather not in `site`, with its status."""
+    """Return the named node, else one running here, rather not in `site` and the relay, with its status."""
     found: dict[Path, dict[str, Any]] = {}
     for path in find_sockets(run_directory()) if socket is None else [socket]:
         try:
@@ -110,4 +110,4 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
         raise Unanswered(f"no suitable node of this user answers on this machine; see {run_directory()}.")
     if len(sites) > 1:
         raise click.ClickException(f"nodes of {' and '.join(sites)} run here; name a status socket with --node.")
-    return next(iter(found.items()))
+    return min(found.items(), key=lambda each: each[1].get("role") == "member")  # the relay knows the links

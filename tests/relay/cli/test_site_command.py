@@ -81,3 +81,14 @@ def test_where_no_node_can_do_it_that_is_one_sentence(run: Run, here: Path) -> N
 def test_the_state_of_a_site_follows_from_its_link_and_the_role(link: dict[str, Any], role: str, said: str) -> None:
     status = {"role": role, "global_view": {"sites": {"SFO": ["D"]}}}
     assert _state({"site": "SFO", **link}, status) == said
+
+
+def test_of_several_nodes_the_one_that_knows_the_links_is_asked(run: Run, here: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def fetch(path: Path) -> dict[str, Any]:
+        link = {"site": "SFO", "offline": False, "down": False, "linked": False}
+        role = {"a": "member", "b": "coord"}[path.stem]
+        return {"site": "NYC", "role": role, "links": [link], "global_view": {"sites": {"SFO": ["D"]}}}
+
+    monkeypatch.setattr("relay.cli.site.find_sockets", lambda _: [here / "a.sock", here / "b.sock"])
+    monkeypatch.setattr("relay.cli.site.fetch_status", fetch)
+    assert run("site", "list") == (0, "SFO  away\n", "")
