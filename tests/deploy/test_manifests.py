@@ -327,3 +327,4 @@ def test_wrong_configuration_is_not_tried_again() -> None:
     assert setting("RestartPreventExitStatus") == str(EXIT_USAGE)
     assert setting("StartLimitIntervalSec") == "0"  # all other failures may end by themselves
     assert setting("ExecReload").endswith("-HUP $MAINPID")
+    assert setting("RestartForceExitStatus") == "SIGHUP"  # which systemd takes for a wanted end
