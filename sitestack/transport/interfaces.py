@@ -228,8 +228,9 @@ def _bind(sock: socket.socket, host: str, port: int) -> None:
 
 
 def not_bound(error: OSError | UnicodeError, why: str) -> ConfigurationError:
-    """Return the error of a failed bind: a missing address may appear later."""
-    kind = NoNetwork if getattr(error, "errno", None) == errno.EADDRNOTAVAIL else ConfigurationError
+    """Return the error of a failed bind: a missing address or name server may appear later."""
+    is_early = getattr(error, "errno", None) in (errno.EADDRNOTAVAIL, socket.EAI_AGAIN)
+    kind = NoNetwork if is_early else ConfigurationError
     return kind(why)
 
 

@@ -15,9 +15,9 @@ from trio.testing import MockClock
 from sitestack.channel.presence.sockets import open_sockets
 from sitestack.config import ChannelConfig, SiteConfig, TransportConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
-from sitestack.model.errors import ConfigurationError
+from sitestack.model.errors import ConfigurationError, NoNetwork
 from sitestack.transport import interfaces
-from sitestack.transport.interfaces import route_towards
+from sitestack.transport.interfaces import not_bound, route_towards
 from sitestack.transport.udp import RENEW_INTERVAL_S, UdpTransport
 from tests.harness.addresses import local_of
 from tests.sitestack.transport.descriptors import no_descriptors
@@ -193,3 +193,8 @@ async def test_a_multicast_that_fails_for_another_reason_leaves_the_group_alone(
     for _ in range(3):
         member.send([(None, b"x")])
     assert interface.attempts == 0
+
+
+@pytest.mark.parametrize(("number", "may_pass"), [(errno.EADDRNOTAVAIL, 1), (socket.EAI_AGAIN, 1), (errno.EADDRINUSE, 0)])
+def test_a_missing_address_or_name_server_may_appear_later(number: int, may_pass: int) -> None:
+    assert isinstance(not_bound(OSError(number, "why"), "a sentence."), NoNetwork) is bool(may_pass)
