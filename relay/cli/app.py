@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -58,11 +57,6 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(str(error), EXIT_CHECK_FAILED)
     except LocalError as error:
         _fail(str(error))
-    except BrokenPipeError:
-        # The reader closed standard output. Without this, Python reports an error when it flushes
-        # at exit.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        sys.exit(0)
     except OSError as error:
         _fail(f"relay: {error.filename or 'the system'}: {error.strerror or error}")
     sys.exit(status if isinstance(status, int) else 0)
