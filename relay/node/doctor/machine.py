@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import socket
 import sys
 from pathlib import Path
@@ -9,7 +10,7 @@ from pathlib import Path
 from relay.node.bridge.credentials import Credentials
 from relay.node.config.settings import NodeConfig
 from relay.node.doctor import Finding
-from relay.node.status.status_socket import find_sockets, run_directory
+from relay.node.status.status_socket import ANSWER_TIMEOUT_S, find_sockets, run_directory
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.host import is_ipv6
@@ -27,22 +28,31 @@ def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
                 sock.close()
             findings.append(Finding("transport.port", f"{config.transport.port} of {host} is free."))
         except ConfigurationError as error:
-            findings.append(_in_use("transport.port", error))
+            findings.append(_unavailable("transport.port", error, error.__cause__))
     bind = config.relay.bridge.bind
     if bind is not None and bind.port:
         try:
             _try_tcp(bind)
             findings.append(Finding("relay.bridge.bind", f"{bind} is free."))
         except OSError as error:
-            findings.append(_in_use("relay.bridge.bind", f"{bind} is not available ({error.strerror})."))
+            findings.append(_unavailable("relay.bridge.bind", f"{bind} is not available ({error.strerror}).", error))
     return findings
 
 
-def _in_use(about: str, what: object) -> Finding:
+def _unavailable(about: str, what: object, why: BaseException | None) -> Finding:
     sentence = str(what).removeprefix(f"{about}: ")
-    if find_sockets(run_directory()):
+    if getattr(why, "errno", None) != errno.EADDRINUSE:
+        return Finding(about, sentence, "Configure an address and a port that this machine grants.")
+    if any(map(_is_answered, find_sockets(run_directory()))):
         return Finding(about, f"{sentence} A node is running here.")
     return Finding(about, sentence, "No node is running here: stop the program that uses the port, or configure another one.")
+
+
+def _is_answered(path: Path) -> bool:
+    """Return whether a node runs at this socket; a killed one leaves its socket."""
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.settimeout(ANSWER_TIMEOUT_S)
+        return sock.connect_ex(str(path)) == 0
 
 
 def _try_tcp(bind: Physical) -> None:

@@ -179,6 +179,22 @@ def test_ports_buffers_and_the_way_of_large_datagrams(tmp_path: Path, monkeypatc
     assert examine_path(NYC, Physical("127.0.0.1", 9))[0].is_well
 
 
+def test_a_taken_port_is_well_only_while_a_node_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def is_well(bind: Physical) -> bool:
+        [finding] = examine_ports(replace(NYC, relay=RelaySettings(bridge=BridgeConfig(bind=bind))), "127.0.0.1")
+        return finding.is_well
+
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
+    with socket.socket() as taken, socket.socket(socket.AF_UNIX) as node:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        node.bind(str(tmp_path / "a.sock"))
+        assert not is_well(Physical(*taken.getsockname())), "a killed node has left its socket"
+        node.listen()
+        assert is_well(Physical(*taken.getsockname()))
+        assert not is_well(Physical("203.0.113.4", 7700)), "no node can listen there"
+
+
 def test_keys_that_end_soon_are_a_finding_and_those_of_another_site_too(tmp_path: Path) -> None:
     bridge = RelaySettings(bridge=BridgeConfig(bind=Physical("127.0.0.1", 0)))
 
