@@ -199,9 +199,7 @@ class SiteConfig:
 
     @property
     def parameters(self) -> str:
-        """Parameters that all members must share, as text: with others they would not deliver the
-        same.
-        """
+        """Parameters that all members must share, as text: with others they would not deliver the same."""
         members = self.membership.members
         split = "" if self.membership.when_split == "both" else f", when_split majority of {members} members"
         return f"order {self.order}, agreement {self.agreement}{split}"
@@ -298,9 +296,7 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
 
 
 def _pace_problems(config: SiteConfig) -> Iterator[str]:
-    """Yield timeouts that expire before the second attempt, so that one lost datagram decides; and
-    early tombstones.
-    """
+    """Yield timeouts that expire before the second attempt, so that one lost datagram decides; and early tombstones."""
     resolver, unicast = config.protocols.resolver, config.protocols.unicast
     heartbeat_s, quarantine = config.protocols.failure_detection.heartbeat_interval_s, config.membership.quarantine
     for place, limit_s, pace, pace_s in (

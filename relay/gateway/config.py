@@ -44,9 +44,7 @@ class LinkConfig:
 
     @property
     def decompressed_bytes_max(self) -> int:
-        """Bytes of the largest compressed chunk accepted: a chunk, and a frame that it ends with; 0 without
-        compression.
-        """
+        """Bytes of the largest compressed chunk accepted: a chunk, and a frame that it ends with; 0 without compression."""
         return 0 if self.compress is None else 2 * self.chunk_bytes
 
 

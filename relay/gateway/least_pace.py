@@ -1,6 +1,4 @@
-"""LeastPace: which lineages are too slow for senders to wait for. A lineage whose link is cut has pace
-0.
-"""
+"""LeastPace: which lineages are too slow for senders to wait for. A lineage whose link is cut has pace 0."""
 
 from __future__ import annotations
 

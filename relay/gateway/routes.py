@@ -220,9 +220,7 @@ class Routes:
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Dropped]:
-        """Report the route's end to the sender of a refused piece. Ends are never refused, so this
-        cannot loop.
-        """
+        """Report the route's end to the sender of a refused piece. Ends are never refused, so this cannot loop."""
         hop = self._link(site)
         handed_on_by = () if piece.target == self._site else (self._site,)
         answer = Routed(piece.target, piece.source, piece.opener, piece.number, 0, handed_on_by, True, b"")

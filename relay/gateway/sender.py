@@ -173,9 +173,7 @@ class LinkSender:
         return before + 1 < batch.first and self._state.buffer.numbers.has_between(batch.origin, before, batch.first)
 
     def _turn_back(self) -> bool:
-        """Return at the end whether the cursor is back on the disk, for skipped batches that are now
-        next.
-        """
+        """Return at the end whether the cursor is back on the disk, for skipped batches that are now next."""
         if self._replay is None or not self._passed_over:
             return False
         state, sent = self._state, self._sent

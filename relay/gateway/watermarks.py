@@ -33,9 +33,7 @@ class Admitted(NamedTuple):
 
 
 class Watermarks:
-    """Numbers of the installed view that no other member holds, or that are not stable. Bound: flow
-    control.
-    """
+    """Numbers of the installed view that no other member holds, or that are not stable. Bound: flow control."""
 
     def __init__(self, state: ReplicatedState) -> None:
         #: The last buffer position that may be sent to other sites; -1 for none.

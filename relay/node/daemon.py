@@ -386,9 +386,7 @@ async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: 
 
 
 def find_trim() -> Callable[[int], int] | None:
-    """Return glibc's `malloc_trim`, whose argument is the number of bytes to keep; None with another
-    libc.
-    """
+    """Return glibc's `malloc_trim`, whose argument is the number of bytes to keep; None with another libc."""
     try:
         trim: Callable[[int], int] = ctypes.CDLL(None).malloc_trim
     except (AttributeError, OSError, TypeError):

@@ -254,9 +254,7 @@ class Remote:
         return True
 
     def _forget_merged(self, view: View) -> None:
-        """Forget the lineages joined by a merge view, also hidden ones, once its own lineage has
-        linked for the whole site.
-        """
+        """Forget the lineages joined by a merge view, also hidden ones, once its own lineage has linked for the whole site."""
         if self.lineages[view.lineage].epoch is None:
             return
         for part in view.subviews:

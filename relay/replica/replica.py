@@ -60,9 +60,7 @@ class Replica:
         self._parts: list[RelayState] = []
 
     def merge_with(self, part: RelayState, fetched: Find) -> None:
-        """Store the state of another part of this split site. Its missing bodies are in the buffer
-        here, or were `fetched`.
-        """
+        """Store the state of another part of this split site. Its missing bodies are in the buffer here, or were `fetched`."""
         mine = {(batch.origin, batch.first): batch for batch in self.state.buffer.batches()}
         entries, dropped = completed(part.entries, lambda origin, first: mine.get((origin, first)) or fetched(origin, first))
         self._parts.append(replace(part, first=part.first + dropped, entries=entries))

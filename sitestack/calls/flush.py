@@ -47,9 +47,7 @@ class Flushed:
 
 @dataclass(frozen=True, slots=True)
 class Delivered:
-    """The answer to a probe: its number in the sender's counter, and the extent of the sender's
-    reported gaps.
-    """
+    """The answer to a probe: its number in the sender's counter, and the extent of the sender's reported gaps."""
 
     number: int
     gap_to: int

@@ -171,9 +171,7 @@ class Channel(Sending, Generic[X_co]):
         self._burst_messages = self._burst_bytes = 0
 
     def __aiter__(self) -> AsyncIterator[Message | View | Gap | X_co]:
-        """Iterate over single messages, views and gaps in the order of delivery, until the channel
-        closes.
-        """
+        """Iterate over single messages, views and gaps in the order of delivery, until the channel closes."""
         require_run()
         return self
 
@@ -298,9 +296,7 @@ class Channel(Sending, Generic[X_co]):
             )
 
     async def _run(self) -> None:
-        """Join, and stay a member until `leave`. On return or error, all waiting tasks are
-        released.
-        """
+        """Join, and stay a member until `leave`. On return or error, all waiting tasks are released."""
         if self._recorder is not None:
             self._recorder.record_start(self.name, os.getpid(), time.time_ns(), installed_version())
         try:

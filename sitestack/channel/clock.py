@@ -16,9 +16,7 @@ STEP_S = 1.0
 
 
 def suspended_s() -> float:
-    """Return the seconds for which this machine has been suspended since it started, never too many; 0
-    where unknown.
-    """
+    """Return the seconds for which this machine has been suspended since it started, never too many; 0 where unknown."""
     if sys.platform != "linux":
         return 0.0
     with_sleep = time.clock_gettime(time.CLOCK_BOOTTIME)

@@ -49,9 +49,7 @@ class Recorder:
         total_order: bool = True,
         event_records: EventRecords = NO_EVENTS,
     ) -> None:
-        """`total_order` False: places in the senders' streams form no single order, and are not
-        recorded.
-        """
+        """`total_order` False: places in the senders' streams form no single order, and are not recorded."""
         self.site = site
         self.address = address
         self.write = write
@@ -72,9 +70,7 @@ class Recorder:
         self.write(records.Start(t, w, self.site, self.address, name, pid, incarnation, version, seed))
 
     def record_stop(self, answered: bool) -> None:
-        """Record a graceful stop. `answered`: the others installed a view without this member
-        first.
-        """
+        """Record a graceful stop. `answered`: the others installed a view without this member first."""
         self.write(records.Stop(*self.clock(), "left" if answered else records.UNANSWERED))
 
     def reject(self, reason: str) -> None:

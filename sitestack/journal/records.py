@@ -144,9 +144,7 @@ class Role(_Timed):
 
 @dataclass(frozen=True, slots=True)
 class Gap(_Timed):
-    """Messages `first .. last` of this origin never arrive: relayed ones (R21), or of another part
-    (S21).
-    """
+    """Messages `first .. last` of this origin never arrive: relayed ones (R21), or of another part (S21)."""
 
     site: str
     origin: Address

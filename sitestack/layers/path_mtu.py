@@ -94,9 +94,7 @@ class PathMtu(Layer):
     FRAMES_DOWN = "none"
 
     def __init__(self, local: Local, config: PathMtuConfig, datagram_bytes_max: int, overhead_bytes: int = 0) -> None:
-        """`datagram_bytes_max`: the stack's maximum. On the network each datagram is larger by
-        `overhead_bytes`.
-        """
+        """`datagram_bytes_max`: the stack's maximum. On the network each datagram is larger by `overhead_bytes`."""
         self._me = local.address
         self._config = config
         smaller = [size - overhead_bytes for size in SIZES]

@@ -64,9 +64,7 @@ class _Waiting:
 
 
 class Resolver(Layer):
-    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9). The
-    lowest layer.
-    """
+    """The address cache of TP in JGroups (LA-5, LA-6, LA-9, LA-10, LA-19; traps A1, A2, A5, A9). The lowest layer."""
 
     name = "resolver"
     FRAMES_UP = "own"
@@ -220,9 +218,7 @@ class Resolver(Layer):
         return [Dropped("unresolved", frames)]
 
     def expire(self, now: float) -> list[Effect]:
-        """Ask again for members that frames wait for, or drop the frames. Members of the view are
-        asked for forever.
-        """
+        """Ask again for members that frames wait for, or drop the frames. Members of the view are asked for forever."""
         effects: list[Effect] = []
         for member, waiting in list(self._waiting.items()):
             if now < waiting.asked_at + self.config.ask_interval_s:

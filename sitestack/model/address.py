@@ -125,9 +125,7 @@ Place = AllOf | RelayOf
 
 
 class Physical(NamedTuple):
-    """The destination of datagrams for a member: host (an IPv4 or IPv6 address, or a name resolved by
-    the shell) and port.
-    """
+    """The destination of datagrams for a member: host (an IPv4 or IPv6 address, or a name resolved by the shell) and port."""
 
     host: str
     port: int

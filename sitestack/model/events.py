@@ -67,9 +67,7 @@ class Left(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind(Event):
-    """Up from batching before `Left`: own multicasts not delivered here, but perhaps elsewhere
-    (SEQ-16).
-    """
+    """Up from batching before `Left`: own multicasts not delivered here, but perhaps elsewhere (SEQ-16)."""
 
     scope: Scope
     first: int
@@ -124,9 +122,7 @@ class Unsuspect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unreached(Event):
-    """Up from membership to a leader's shell: these processes do not answer and stay out of its view.
-    At most once a minute.
-    """
+    """Up from membership to a leader's shell: these processes do not answer and stay out of its view. At most once a minute."""
 
     members: tuple[Address, ...]
     #: Logical names; hex for a process that only others have reported.
@@ -189,9 +185,7 @@ class DigestQuery(Event):
 
 @dataclass(frozen=True, slots=True)
 class DigestAnswer(Event):
-    """Up from NAKACK: for each stream, the number up to which all frames are held or were
-    delivered.
-    """
+    """Up from NAKACK: for each stream, the number up to which all frames are held or were delivered."""
 
     digest: dict[Address, int]
 
@@ -302,9 +296,7 @@ class TryNextPhysical(Event):
 
 @dataclass(frozen=True, slots=True)
 class Stalled(Event):
-    """Up from failure detection to membership: this coordinator was paused, and others may have
-    excluded it.
-    """
+    """Up from failure detection to membership: this coordinator was paused, and others may have excluded it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -384,9 +376,7 @@ class SendAlone(Event):
 
 @dataclass(frozen=True, slots=True)
 class NarrowPath(Event):
-    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this member.
-    None: they do again.
-    """
+    """Up from path MTU discovery to the shell: datagrams above `bytes_max` do not reach this member. None: they do again."""
 
     member: Address
     name: str
@@ -402,6 +392,4 @@ class SetRegistered(Event):
 
 @dataclass(frozen=True, slots=True)
 class CutOff(Event):
-    """Down from the shell to failure detection, repeatedly: without a router silence shows no
-    death.
-    """
+    """Down from the shell to failure detection, repeatedly: without a router silence shows no death."""

@@ -1,6 +1,4 @@
-"""Gap: messages that will never be delivered to a member, with the reason, at one point of its
-stream.
-"""
+"""Gap: messages that will never be delivered to a member, with the reason, at one point of its stream."""
 
 from __future__ import annotations
 

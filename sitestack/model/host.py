@@ -1,6 +1,4 @@
-"""Hosts and ports as text: names, IPv4 addresses, and IPv6 addresses, which stand in brackets before
-a port (RFC 3986).
-"""
+"""Hosts and ports as text: names, IPv4 addresses, and IPv6 addresses, which stand in brackets before a port (RFC 3986)."""
 
 from __future__ import annotations
 

@@ -30,9 +30,7 @@ _ENVELOPES = 1 << 31
 
 
 class Scope(IntEnum):
-    """The counter of an origin that numbers a message (R28: one counter per scope, so a hole is
-    always a hole).
-    """
+    """The counter of an origin that numbers a message (R28: one counter per scope, so a hole is always a hole)."""
 
     #: To every member of the site, and relayed to the other sites.
     ALL = 0
@@ -52,9 +50,7 @@ UNICASTS = (Scope.UNICAST, Scope.OOB)
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Batch:
-    """The messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast
-    also the target).
-    """
+    """The messages `(site, origin, scope, n)` with n in `first .. first + count - 1` (for a unicast also the target)."""
 
     site: str
     origin: Address
@@ -81,9 +77,7 @@ class Batch:
         return self.body[3:4] >= b"\x80"
 
     def keyed(self) -> list[tuple[bytes, bytes]]:
-        """Return the key and the payload of each message; nothing if the first has no key, or for a
-        malformed batch.
-        """
+        """Return the key and the payload of each message; nothing if the first has no key, or for a malformed batch."""
         if self.target is not None or not self.has_envelopes:
             return []
         try:
@@ -260,9 +254,7 @@ class Message(_MessageFields):
 
     @property
     def call(self) -> int:
-        """The sender's number of the call that waits for an answer to this message; 0 for none
-        (`Channel.answer`).
-        """
+        """The sender's number of the call that waits for an answer to this message; 0 for none (`Channel.answer`)."""
         return 0
 
 

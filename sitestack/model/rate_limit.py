@@ -18,9 +18,7 @@ class RateLimit:
         self._allowed: dict[Hashable, float] = {}
 
     def allow(self, key: Hashable, now: float) -> bool:
-        """Return True, and count the key as allowed now, if it was not allowed within the last
-        interval.
-        """
+        """Return True, and count the key as allowed now, if it was not allowed within the last interval."""
         last = self._allowed.get(key)
         if last is not None and now - last < self.interval_s:
             return False

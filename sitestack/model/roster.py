@@ -27,9 +27,7 @@ class Roster:
         self._shown: dict[Address, ProxyUUID] = {}
 
     def name_of(self, member: Address) -> str:
-        """Return the logical name of a member, by the first view that has it; the address as text
-        for a stranger.
-        """
+        """Return the logical name of a member, by the first view that has it; the address as text for a stranger."""
         if self._names is None:
             views, site = reversed(self._views), self._site
             self._names = {with_site(each, site): name for view in views for each, name in view.named()}

@@ -19,9 +19,7 @@ NAME_BYTES = 8
 
 
 class ShortIds:
-    """A table of ids, named by a digest of its contents, so an id is only read by the table that it
-    was written by.
-    """
+    """A table of ids, named by a digest of its contents, so an id is only read by the table that it was written by."""
 
     __slots__ = ("by_address", "by_id", "name")
 

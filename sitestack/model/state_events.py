@@ -82,9 +82,7 @@ class StateArrived(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateRefused(Event):
-    """Up from state transfer to a joiner's application: the site's state is larger than
-    `state_bytes_max`.
-    """
+    """Up from state transfer to a joiner's application: the site's state is larger than `state_bytes_max`."""
 
     state_bytes: int
     state_bytes_max: int
@@ -92,18 +90,14 @@ class StateRefused(Event):
 
 @dataclass(frozen=True, slots=True)
 class StateNotGiven(Event):
-    """Up from state transfer to a joiner's application: the provider's application failed to
-    provide the state.
-    """
+    """Up from state transfer to a joiner's application: the provider's application failed to provide the state."""
 
     provider: Address
 
 
 @dataclass(frozen=True, slots=True)
 class FetchState(Event):
-    """Down from the shell to the relay layer: replace the application's state by that of one of
-    these sites.
-    """
+    """Down from the shell to the relay layer: replace the application's state by that of one of these sites."""
 
     sites: tuple[str, ...]
 
@@ -145,9 +139,7 @@ class SnapshotGiven(Event):
 
 @dataclass(frozen=True, slots=True)
 class Offered(Event):
-    """Up from membership at a joiner, or before a merge: fetch state from this coordinator while
-    all continue.
-    """
+    """Up from membership at a joiner, or before a merge: fetch state from this coordinator while all continue."""
 
     coordinator: Address
 

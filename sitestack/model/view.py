@@ -56,9 +56,7 @@ class View:
         object.__setattr__(self, "coordinator", coordinator)
 
     def is_sound(self) -> bool:
-        """Return whether there is a coordinator and every member has a name; the parser refuses other
-        views.
-        """
+        """Return whether there is a coordinator and every member has a name; the parser refuses other views."""
         return 0 < len(self.members) == len(self.names)
 
     def is_coordinator(self, member: Address) -> bool:

@@ -93,9 +93,7 @@ def _stood_by(survivor: History, history: History, view: records.View, by_uuid: 
 
 
 def _left_to_others(leaver: History, view: records.View, survivor: History, by_uuid: dict[Address, History]) -> bool:
-    """Return whether a member created the next view without the survivor; its members then hold the
-    messages.
-    """
+    """Return whether a member created the next view without the survivor; its members then hold the messages."""
     made = {vid for each in by_uuid.values() for vid in each.stay_in if vid.creator == leaver.uuid}
     return any(vid.counter > view.vid.counter and vid not in survivor.stay_in for vid in made)
 

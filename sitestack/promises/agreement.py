@@ -90,9 +90,7 @@ def check_agreement(histories: Sequence[History]) -> list[Violation]:
 
 
 def check_uniform_agreement(histories: Sequence[History]) -> list[Violation]:
-    """L11 with `agreement: uniform`, quiescent runs: as L9, but also for the deliveries of crashed
-    processes.
-    """
+    """L11 with `agreement: uniform`, quiescent runs: as L9, but also for the deliveries of crashed processes."""
     return _check_agreement("L11", histories, by_survivors_only=False)
 
 
@@ -160,9 +158,7 @@ def _is_disputed(delivered: list[tuple[NumberRun, ViewId, History]]) -> bool:
 
 
 class _Step(NamedTuple):
-    """A view and the next view of a process, which decide the members that are owed the view's
-    messages.
-    """
+    """A view and the next view of a process, which decide the members that are owed the view's messages."""
 
     vid: ViewId
     members: tuple[Address, ...]

@@ -86,9 +86,7 @@ class History:
         return ((stay, stay.view) for stay in self.stays if stay.view is not None)
 
     def next_view(self, vid: ViewId) -> records.View | None:
-        """Return the view it installed after this one; None without one, or if it never installed
-        this one.
-        """
+        """Return the view it installed after this one; None without one, or if it never installed this one."""
         stay = self.stay_in.get(vid)
         return self.stays[stay + 1].view if stay is not None and stay + 1 < len(self.stays) else None
 

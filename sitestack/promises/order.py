@@ -1,6 +1,4 @@
-"""L2, L3 in a site and X1, X2 across sites: every origin's messages come once, in order, and
-without silent holes.
-"""
+"""L2, L3 in a site and X1, X2 across sites: every origin's messages come once, in order, and without silent holes."""
 
 from __future__ import annotations
 
@@ -136,9 +134,7 @@ def _owed(history: History, hole: Hole, runs: _Delivered) -> Ranges:
 
 
 def _shared(history: History, hole: Hole, other: History, run: NumberRun) -> bool:
-    """Return whether `history` had to deliver this run of `other` before it delivered the number after
-    the hole.
-    """
+    """Return whether `history` had to deliver this run of `other` before it delivered the number after the hole."""
     view = other.stays[run.stay].view
     if view is None or history.uuid not in view.members:
         return False

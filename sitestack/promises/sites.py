@@ -30,9 +30,7 @@ def check_conservation(histories: Sequence[History]) -> list[Violation]:
 
 
 def find_owed(histories: Sequence[History]) -> Iterator[tuple[Stream, Ranges, Sequence[History]]]:
-    """Yield for each origin and other site the stream, the numbers owed to that site's survivors, and
-    its processes.
-    """
+    """Yield for each origin and other site the stream, the numbers owed to that site's survivors, and its processes."""
     sites = by_site(histories)
     joined = [site for site, members in sites.items() if any(each.global_views for each in members)]
     unreached = _unreached_sites(histories)
@@ -133,9 +131,7 @@ def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: S
 
 
 def _inherited(stream: Stream, members: Sequence[History]) -> dict[Address, Ranges]:
-    """Return, for each process, the numbers accounted for by members of its first view that came from
-    another view.
-    """
+    """Return, for each process, the numbers accounted for by members of its first view that came from another view."""
     by_uuid = {history.uuid: history for history in members}
     found: dict[Address, Ranges] = {history.uuid: Ranges() for history in members}
     # Elder members are always visited before younger ones.

@@ -132,9 +132,7 @@ def _falls(order: Sequence[OrderedBatch]) -> Iterator[tuple[int, str]]:
 
 
 def _compare(order: Sequence[OrderedBatch], reference: Sequence[OrderedBatch]) -> list[int]:
-    """Return the indices in `order` of batches with another place in the part that both orders
-    share.
-    """
+    """Return the indices in `order` of batches with another place in the part that both orders share."""
     rank = {place.batch: at for at, place in reversed(list(enumerate(reference)))}
     # For a batch that stands twice the later place counts.
     common = {place.batch: at for at, place in enumerate(order) if place.batch in rank}

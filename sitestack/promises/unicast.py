@@ -12,9 +12,7 @@ from sitestack.promises.violation import Damage, Findings, Violation
 
 
 def check_unicasts(histories: Sequence[History]) -> list[Violation]:
-    """X10 at any time. Only the destination delivers a unicast, and none that is reported as not
-    delivered.
-    """
+    """X10 at any time. Only the destination delivers a unicast, and none that is reported as not delivered."""
     findings = Findings("X10")
     targets = _targets_by_digest(histories)
     delivered = _delivered(histories)

@@ -123,8 +123,6 @@ class Strangers:
         return held
 
     def levels(self) -> dict[str, Level]:
-        """Return the levels. Strangers stay until evicted: a silent one may be a copy from an old
-        session.
-        """
+        """Return the levels. Strangers stay until evicted: a silent one may be a copy from an old session."""
         strangers = Level.of(len(self._strangers), STRANGERS_MAX, WHY_HELD)
         return {"strangers": strangers, "held_datagrams": self._datagrams, "held_bytes": self._bytes}

@@ -136,9 +136,7 @@ class Seal:
         return make_cipher(key.pseudorandom_key, self._cluster, sender_id, key_and_epoch[4:])
 
     def _strangers_cipher(self, sender_id: bytes, key_and_epoch: bytes) -> AESGCM:
-        """Return the cipher of a sender with a valid stamp. Cached: a copied header may precede any
-        bytes.
-        """
+        """Return the cipher of a sender with a valid stamp. Cached: a copied header may precede any bytes."""
         name = sender_id + key_and_epoch
         cipher = self._strangers_ciphers.get(name)
         if cipher is None:
@@ -157,9 +155,7 @@ class Seal:
         self._marked, self._marked_at = self._counter, now
 
     def open(self, arrived: Iterable[Arrived], now: float) -> Opened:
-        """Open arrived envelopes in order. An introduction releases the held datagrams of its
-        sender.
-        """
+        """Open arrived envelopes in order. An introduction releases the held datagrams of its sender."""
         opened = Opened()
         head, senders = self._head, self._senders
         for data, source in arrived:
@@ -181,9 +177,7 @@ class Seal:
         return opened
 
     def _open_slowly(self, data: bytes, source: Physical, now: float, opened: Opened) -> None:
-        """Open an envelope of a stranger, an introduction, or the first one with a key; or count
-        why it fails.
-        """
+        """Open an envelope of a stranger, an introduction, or the first one with a key; or count why it fails."""
         sender_id, key_and_epoch = data[8:24], data[24:32]
         if why := self._why_not(data):
             opened.drop(why)

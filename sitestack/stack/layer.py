@@ -38,9 +38,7 @@ class Down:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Announce:
-    """Pass this event to every layer (`up`, bottom to top) and to the shell, before any effect it
-    causes.
-    """
+    """Pass this event to every layer (`up`, bottom to top) and to the shell, before any effect it causes."""
 
     event: Event
 
@@ -188,9 +186,7 @@ class Layer:
         return [Down(event)]
 
     def up(self, event: Event | Frame, now: float) -> list[Effect]:
-        """Handle an event or frame from below, or an announcement, which the stack passes to all
-        layers.
-        """
+        """Handle an event or frame from below, or an announcement, which the stack passes to all layers."""
         return [Up(event)]
 
     def send_lane(self, dest: Address) -> SendPart | None:
@@ -205,9 +201,7 @@ class Layer:
         return ReceivePart() if self.PASSES_LANES else None
 
     def expand_lane(self, source: Address, head: LaneHead) -> tuple[Header, ...]:
-        """Return the headers of the ordinary frames that this head stands for, at most two; none if
-        it cannot be expanded.
-        """
+        """Return the headers of the ordinary frames that this head stands for, at most two; none if it cannot be expanded."""
         return ()
 
     def expire(self, now: float) -> list[Effect]:
@@ -227,35 +221,23 @@ class Layer:
         return None
 
     def levels(self) -> dict[str, Level]:
-        """Return every quantity of this layer that has a bound or is empty at rest, named with its
-        unit.
-        """
+        """Return every quantity of this layer that has a bound or is empty at rest, named with its unit."""
         return {}
 
     def give_state(self) -> Header | None:
-        """Return the state that a joiner needs to continue from this member's point of the stream,
-        or None.
-        """
+        """Return the state that a joiner needs to continue from this member's point of the stream, or None."""
         return None
 
     def give_known(self) -> Header | None:
-        """Return the large parts of this member's state, which others may omit; None if there are
-        none.
-        """
+        """Return the large parts of this member's state, which others may omit; None if there are none."""
         return None
 
     def give_rest(self, known: tuple[Header, ...]) -> Header | None:
-        """Return the state without the parts in every one of `known` (`give_known`); without any,
-        all of it.
-        """
+        """Return the state without the parts in every one of `known` (`give_known`); without any, all of it."""
         return self.give_state()
 
     def take_state(self, state: Header) -> None:
-        """Start from the state of another member's layer. Called on a joiner right before its first
-        view.
-        """
+        """Start from the state of another member's layer. Called on a joiner right before its first view."""
 
     def merge_state(self, state: Header) -> None:
-        """Merge this layer's state in another part of a split site. Called on every member before a
-        merge view.
-        """
+        """Merge this layer's state in another part of a split site. Called on every member before a merge view."""

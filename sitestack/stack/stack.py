@@ -387,9 +387,7 @@ class Stack:
         self._outbox.setdefault((effect.to, frame.dest, ids), []).append(self._encoded[1])
 
     def _ids_for(self, frame: Frame) -> ShortIds | None:
-        """Return the table that all readers of this frame have. Frames that are retransmitted are
-        encoded anew.
-        """
+        """Return the table that all readers of this frame have. Frames that are retransmitted are encoded anew."""
         ids = self._ids
         if ids is None or frame.batch is None or frame.unreliable:
             return None
@@ -407,9 +405,7 @@ class Stack:
         return ids
 
     def _datagrams(self) -> list[Datagram]:
-        """Bundle the turn's frames, in order, per destination, with as many as fit in each
-        datagram.
-        """
+        """Bundle the turn's frames, in order, per destination, with as many as fit in each datagram."""
         datagrams, self._lane_datagrams = self._lane_datagrams, []
         if not self._outbox and not self._alone:
             return datagrams

@@ -51,9 +51,7 @@ class TurnLoop:
     """
 
     def __init__(self, stack: Stack, shell: Shell, is_late: Callable[[float], bool] = lambda began: False) -> None:
-        """`is_late`: whether a turn that began at this time (monotonic seconds) has used up its
-        time.
-        """
+        """`is_late`: whether a turn that began at this time (monotonic seconds) has used up its time."""
         self._stack = stack
         self._shell = shell
         self._is_late = is_late

@@ -25,9 +25,7 @@ class TrafficStatistics:
 
 
 class Transport(Protocol):
-    """Unreliable datagrams to one physical address, or to all members of the site. Only `wait`
-    blocks.
-    """
+    """Unreliable datagrams to one physical address, or to all members of the site. Only `wait` blocks."""
 
     def physical(self) -> tuple[Physical, ...]:
         """Return the addresses that reach this member, best first (LA-6, LA-30)."""

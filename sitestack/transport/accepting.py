@@ -103,9 +103,7 @@ def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
 
 @contextmanager
 def hold_place(places: Places[trio.CancelScope], host: str = "", timeout_s: float = math.inf) -> Iterator[None]:
-    """Hold a place for the block. It is cancelled after `timeout_s` (s) or when a newer caller
-    needs it.
-    """
+    """Hold a place for the block. It is cancelled after `timeout_s` (s) or when a newer caller needs it."""
     with trio.CancelScope(deadline=trio.current_time() + timeout_s) as scope:
         for each in places.enter(scope, host):
             each.cancel()

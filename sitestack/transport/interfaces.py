@@ -59,9 +59,7 @@ def is_here(host: str) -> bool:
 
 
 def at_both(external: Physical, own: Physical) -> tuple[Physical, ...]:
-    """Return a member's addresses: the external one, then its own, for peers behind the same
-    router.
-    """
+    """Return a member's addresses: the external one, then its own, for peers behind the same router."""
     return (external,) if own.host in (ANY_INTERFACE, ANY_IPV6) else tuple(dict.fromkeys((external, own)))
 
 
@@ -272,9 +270,7 @@ class Names:
         return self.addresses()
 
     async def follow(self, interval_s: float, changed: Callable[[tuple[Physical, ...]], None]) -> None:
-        """Resolve the names at intervals, and report changed addresses. Returns if all hosts are
-        addresses.
-        """
+        """Resolve the names at intervals, and report changed addresses. Returns if all hosts are addresses."""
         told = self.addresses()
         while not all(is_address(name.host) for name in self._names):
             await trio.sleep(interval_s if told else min(interval_s, RETRY_S))

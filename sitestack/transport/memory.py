@@ -1,6 +1,4 @@
-"""Datagrams inside one process: a network for tests. Delivery is immediate and in order unless `allow`
-loses a datagram.
-"""
+"""Datagrams inside one process: a network for tests. Delivery is immediate and in order unless `allow` loses a datagram."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Bounded places for callers that have shown nothing yet: no proof, no HELLO, no request. At a bound
-the oldest is evicted.
-"""
+"""Bounded places for callers that have shown nothing yet: no proof, no HELLO, no request. At a bound the oldest is evicted."""
 
 from __future__ import annotations
 

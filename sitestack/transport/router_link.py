@@ -328,9 +328,7 @@ class RouterLinks:
                 self._has_news = self.poll() or self._has_news
 
     def poll(self) -> bool:
-        """Read, write, and do due work. Return whether other members came or left since the last
-        poll.
-        """
+        """Read, write, and do due work. Return whether other members came or left since the last poll."""
         now = trio.current_time()
         for key, ready in self._selector.select(0):
             key.data.handle(ready, now)

@@ -31,9 +31,7 @@ class SeveralUdp:
     """One `UdpTransport` per interface, as one transport. Others watch this member at the first."""
 
     def __init__(self, config: TransportConfig, site: str, *, watched: bool = True) -> None:
-        """Open as `UdpTransport` does. Raises ConfigurationError if the sockets of one interface
-        fail.
-        """
+        """Open as `UdpTransport` does. Raises ConfigurationError if the sockets of one interface fail."""
         group = config.group(site).host
         hosts = [find_interface(each, group, config.ipv6) for each in (config.interface, *config.more_interfaces)]
         for host in hosts:

@@ -44,9 +44,7 @@ class PartStatistics(TrafficStatistics):
 
 
 class TransportPart:
-    """The transport of one channel over shared sockets. Excess datagrams of its bounded queue are
-    dropped and counted.
-    """
+    """The transport of one channel over shared sockets. Excess datagrams of its bounded queue are dropped and counted."""
 
     def __init__(self, shared: SharedTransport, config: SiteConfig, proofs: Proofs | None, group: Physical | None) -> None:
         """`group`: destination of multicasts; None if the carrier knows it, or has no multicast."""
@@ -89,9 +87,7 @@ class TransportPart:
         self._arrival.set()
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Return at most `receive_datagrams_max` datagrams. If the queue is empty, poll the sockets
-        first.
-        """
+        """Return at most `receive_datagrams_max` datagrams. If the queue is empty, poll the sockets first."""
         if not self._queue and not self._shared.is_closed:
             self._shared.poll()
         count = min(len(self._queue), self._received_max)

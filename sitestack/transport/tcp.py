@@ -101,9 +101,7 @@ class Greeting:
         return MAGIC + _PORT.pack(self._place.port) + self._place.host.encode()
 
     def proven_hello(self, challenge: bytes) -> bytes:
-        """Return the first frame of the connecting end for this challenge; empty for an invalid
-        one.
-        """
+        """Return the first frame of the connecting end for this challenge; empty for an invalid one."""
         nonce = challenge[len(SEALED_MAGIC) :]
         if not challenge.startswith(SEALED_MAGIC):
             return b""
@@ -168,9 +166,7 @@ class _Connection:
 
 
 class TcpTransport:
-    """The connections of one member, watched through one selector. The constructor opens the
-    listener.
-    """
+    """The connections of one member, watched through one selector. The constructor opens the listener."""
 
     def __init__(self, config: TransportConfig, group: Physical | None, proofs: Proofs | None = None) -> None:
         """`group` only selects the interface if none is configured. Raises ConfigurationError."""
@@ -225,9 +221,7 @@ class TcpTransport:
         return arrived
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
-        """Queue each datagram at its receiver's connection, and write as much as the kernel
-        accepts.
-        """
+        """Queue each datagram at its receiver's connection, and write as much as the kernel accepts."""
         now = trio.current_time()
         touched: dict[_Connection, None] = {}
         for to, data in datagrams:
@@ -406,9 +400,7 @@ class TcpTransport:
             self._write(connection)
 
     def _greeted(self, connection: _Connection, hello: bytes) -> bool:
-        """Process the first frame: the other member's address. Responses prefer an existing
-        connection.
-        """
+        """Process the first frame: the other member's address. Responses prefer an existing connection."""
         peer = self.greeting.admit(hello, connection.nonce)
         if peer is None:
             return False

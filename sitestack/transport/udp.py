@@ -285,9 +285,7 @@ class UdpTransport:
         self._selector.register(sock, selectors.EVENT_READ)
 
     def physical(self) -> tuple[Physical, ...]:
-        """Return the addresses that reach this member: a configured external one (LA-8), then its
-        own.
-        """
+        """Return the addresses that reach this member: a configured external one (LA-8), then its own."""
         return self._places
 
     def listener(self) -> socket.socket | None:
@@ -301,9 +299,7 @@ class UdpTransport:
         await trio.lowlevel.wait_readable(self._selector)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Return arrived datagrams, at most `receive_datagrams_max` per socket, so that no flood
-        starves the turn.
-        """
+        """Return arrived datagrams, at most `receive_datagrams_max` per socket, so that no flood starves the turn."""
         if self._queue:
             self._drain()
         own = self._own

@@ -115,9 +115,7 @@ class Watcher:
         places: Sequence[Physical] = (),
         proofs: Proofs | None = None,
     ) -> None:
-        """Name the tasks after `owner`. The opener of the listener closes it; `places` are its
-        addresses.
-        """
+        """Name the tasks after `owner`. The opener of the listener closes it; `places` are its addresses."""
         self.me = me
         self.proofs = proofs
         self._places = places
@@ -277,9 +275,7 @@ def make_places() -> Places[trio.CancelScope]:
 
 
 async def demand_proof(stream: trio.SocketStream, pending: Places[trio.CancelScope]) -> tuple[bytes, bytes]:
-    """Send a nonce; return it with the other end's response, empty after the timeout. Raises
-    OSError.
-    """
+    """Send a nonce; return it with the other end's response, empty after the timeout. Raises OSError."""
     mine, shown = secrets.token_bytes(NONCE_BYTES), b""
     with hold_place(pending, peer_host(stream), ANSWER_TIMEOUT_S):
         await stream.socket.send(SEALED_MAGIC + mine)
@@ -394,9 +390,7 @@ class WatchDesk:
         return found, MAGIC + (self._nobody if found is None else found.me)
 
     async def _ask_for_proof(self, stream: trio.SocketStream) -> _Found:
-        """Find the target's cluster by the proof: each cluster has its own keys, and the proof
-        covers the name.
-        """
+        """Find the target's cluster by the proof: each cluster has its own keys, and the proof covers the name."""
         mine, shown = await demand_proof(stream, self.pending)
         for watcher in self._watchers.values():
             if answer := watcher.answer_to(mine, shown):

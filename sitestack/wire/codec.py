@@ -62,9 +62,7 @@ def frames_max(size: int) -> int:
 
 
 def bundles(frames: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:
-    """Yield encoded frames in order, as many as a datagram may have within `room` bytes; a larger
-    one is alone.
-    """
+    """Yield encoded frames in order, as many as a datagram may have within `room` bytes; a larger one is alone."""
     start, size = 0, 0
     for end, frame in enumerate(frames):
         if end > start and (size + len(frame) > room or end - start == frames_max(size)):
@@ -77,9 +75,7 @@ def bundles(frames: Sequence[bytes], room: int) -> Iterator[Sequence[bytes]]:
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Datagram:
-    """A parsed datagram. `dest` is a member; None for all members, or for any process at the
-    address.
-    """
+    """A parsed datagram. `dest` is a member; None for all members, or for any process at the address."""
 
     source: Address
     dest: Address | None
@@ -119,9 +115,7 @@ class Codec:
     def encode_datagram(
         self, source: Address, dest: Destination, frames: Iterable[bytes], ids: ShortIds | None = None
     ) -> bytes:
-        """Return a datagram of encoded frames that share source, destination, and table of short
-        ids.
-        """
+        """Return a datagram of encoded frames that share source, destination, and table of short ids."""
         bodies = list(frames)
         if dest is None:
             kind, target = _EVERYBODY, None
@@ -175,9 +169,7 @@ class Codec:
         return self._parse_datagram(fields, len(data))
 
     def _parse_by_ids(self, fields: list[Any], size: int) -> Datagram | Slice:
-        """Parse a datagram whose addresses may be short ids of the table that its last element
-        names.
-        """
+        """Parse a datagram whose addresses may be short ids of the table that its last element names."""
         name = fields.pop()
         table = self._tables.get(name) if type(name) is bytes else None
         if table is None:
@@ -205,9 +197,7 @@ class Codec:
         return Datagram(origin, target, kind == _EVERYBODY, tuple([self._frame(each, origin, target) for each in frames]))
 
     def decode_frame(self, data: bytes, source: Address, dest: Destination) -> Frame:
-        """Return the frame that `encode_frame` encoded, for a frame in pieces. Raises
-        ProtocolError.
-        """
+        """Return the frame that `encode_frame` encoded, for a frame in pieces. Raises ProtocolError."""
         return self._frame(self.unpack(data), source, dest)
 
     def _frame(self, value: Any, source: Address, dest: Destination) -> Frame:

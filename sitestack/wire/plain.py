@@ -65,9 +65,7 @@ def require_whole(data: bytes | memoryview, values: int = 1) -> None:
 
 
 class ListCounter:
-    """A list hook of msgpack that rejects more lists than the data's size allows, before parsing
-    their items.
-    """
+    """A list hook of msgpack that rejects more lists than the data's size allows, before parsing their items."""
 
     __slots__ = ("_left",)
 

@@ -61,9 +61,7 @@ def framed(*parts: bytes | memoryview) -> bytes:
 
 
 class FrameReader:
-    """Finds the frames in the bytes of one connection; holds less than one frame between two
-    readings.
-    """
+    """Finds the frames in the bytes of one connection; holds less than one frame between two readings."""
 
     def __init__(self) -> None:
         self.bytes_max = GREETING_BYTES_MAX
@@ -78,9 +76,7 @@ class FrameReader:
         return bool(self._arrived)
 
     def frames(self) -> Iterator[bytes]:
-        """Yield the whole frames, each once. Raises ProtocolError for one that is empty or too
-        large.
-        """
+        """Yield the whole frames, each once. Raises ProtocolError for one that is empty or too large."""
         arrived = self._arrived
         at = 0
         try:
@@ -157,9 +153,7 @@ class Entry:
 
 
 def pack_entry(entry: Entry, proofs: Proofs | None) -> bytes:
-    """Return a registration as bytes. Long names are cut, and addresses beyond PHYSICAL_MAX
-    omitted.
-    """
+    """Return a registration as bytes. Long names are cut, and addresses beyond PHYSICAL_MAX omitted."""
     name = entry.name[:NAME_CHARS_MAX].encode()
     parts = [entry.address, _PORT.pack(len(name)), name]
     for host, port in entry.physical[:PHYSICAL_MAX]:

@@ -80,9 +80,7 @@ def _parse_bytes(value: Any) -> bytes:
 
 
 def _addresses(schema: Schema) -> Callable[[Any], Address]:
-    """Return a parser that caches addresses: few occur in all frames, and identical objects compare
-    fastest.
-    """
+    """Return a parser that caches addresses: few occur in all frames, and identical objects compare fastest."""
     known: dict[bytes, Address] = {}
 
     def parse(value: Any) -> Address:
@@ -132,9 +130,7 @@ _ATOMS: dict[Any, Converter] = {
 
 @cache
 def hints_of(kind: type) -> dict[str, Any]:
-    """Return the types of a class's fields. Cached, as every stack of a simulated world needs the
-    same ones.
-    """
+    """Return the types of a class's fields. Cached, as every stack of a simulated world needs the same ones."""
     return get_type_hints(kind)
 
 
@@ -160,9 +156,7 @@ class Schema:
         return self.packers[type(header)](header)
 
     def parse_header(self, value: Any) -> Header:
-        """Return the header of a list `[id, field, ...]`. Raises ProtocolError("header") for an
-        unknown id.
-        """
+        """Return the header of a list `[id, field, ...]`. Raises ProtocolError("header") for an unknown id."""
         parse = self._parsers.get(value[0]) if type(value) is list and value and type(value[0]) is int else None
         if parse is None:
             raise ProtocolError("header")
@@ -228,9 +222,7 @@ class Schema:
 
     @staticmethod
     def _mapping(key: Converter, item: Converter, items_max: int) -> Converter:
-        """Convert a dict to a flat list, in its order, so that equal runs give equal bytes. Reject
-        duplicate keys.
-        """
+        """Convert a dict to a flat list, in its order, so that equal runs give equal bytes. Reject duplicate keys."""
         same = key.pack is _same and item.pack is _same
 
         def pack(value: dict[Any, Any]) -> list[Any]:

@@ -1,6 +1,4 @@
-"""Sizes: upper bounds of a value on the wire (msgpack), derived from its type alone, and of a frame
-in memory.
-"""
+"""Sizes: upper bounds of a value on the wire (msgpack), derived from its type alone, and of a frame in memory."""
 
 from __future__ import annotations
 

@@ -44,9 +44,7 @@ class Assembly:
     """Assembles slices. Incomplete datagrams are bounded in bytes: for each source, and in all."""
 
     def __init__(self, bytes_max: int, each_bytes_max: int) -> None:
-        """Evict a source's oldest datagram beyond `each_bytes_max`, and the oldest source's beyond
-        `bytes_max`.
-        """
+        """Evict a source's oldest datagram beyond `each_bytes_max`, and the oldest source's beyond `bytes_max`."""
         self.bytes = Level(bytes_max, "slices of datagrams of which others were lost; later ones push them out")
         self._each_bytes_max = each_bytes_max
         #: Source -> digest and count of a datagram -> its pieces by index. Neither is ever empty.

@@ -52,9 +52,7 @@ def read_lines(file: Path | None) -> list[bytes]:
 
 
 def demo_table(result: DrillResult) -> Table:
-    """Return one row per member. The hashes of the order are equal within a site if its members
-    delivered in the same order.
-    """
+    """Return one row per member. The hashes of the order are equal within a site if its members delivered in the same order."""
     table = Table(title="What every member delivered", title_justify="left", box=SIMPLE_HEAD, collapse_padding=True)
     table.add_column("site")
     table.add_column("member")

@@ -320,9 +320,7 @@ def _victim(seat: Seat, ports: Ports, status: Status) -> Victim:
 
 
 async def _start_bridge_proxies(ports: Ports, network: Network, nursery: trio.Nursery) -> dict[Pair, int]:
-    """Return a proxy for each pair of members of different sites: (calling member, called member) ->
-    its port.
-    """
+    """Return a proxy for each pair of members of different sites: (calling member, called member) -> its port."""
     started = {}
     for caller, called in between_sites(list(ports.bridges)):
         listener = await bind_streams(LOOPBACK)

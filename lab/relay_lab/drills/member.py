@@ -143,9 +143,7 @@ class MemberProcess(Child):
         return int(pages) * resource.getpagesize()
 
     def limit_files(self, size: int | None) -> None:
-        """Limit the size of the process's files, so that writing fails as on a full disk; None: no
-        limit.
-        """
+        """Limit the size of the process's files, so that writing fails as on a full disk; None: no limit."""
         _, hard = resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE)
         soft = hard if size is None else size
         resource.prlimit(self.running().pid, resource.RLIMIT_FSIZE, (soft, hard))

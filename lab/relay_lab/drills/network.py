@@ -1,6 +1,4 @@
-"""The condition of each direction between two members, which the proxies look up for every piece of
-data.
-"""
+"""The condition of each direction between two members, which the proxies look up for every piece of data."""
 
 from __future__ import annotations
 

@@ -89,9 +89,7 @@ class Action:
 
 @dataclass(frozen=True, slots=True)
 class DrillLoad:
-    """The steady state: members of each site send for `seconds`, and longer while an action under load
-    has not taken effect.
-    """
+    """The steady state: members of each site send for `seconds`, and longer while an action under load has not taken effect."""
 
     rate: float = 200.0
     message_bytes: int = 100

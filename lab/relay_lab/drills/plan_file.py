@@ -1,6 +1,4 @@
-"""A drill file, read into the classes of a plan; every mistake becomes a sentence with the path of its
-key. Pure.
-"""
+"""A drill file, read into the classes of a plan; every mistake becomes a sentence with the path of its key. Pure."""
 
 from __future__ import annotations
 

@@ -31,9 +31,7 @@ Place = tuple[str, int]
 
 
 class StreamProxy:
-    """One port, whose connections lead to `target`; `there` and `back`: conditions of the two
-    directions.
-    """
+    """One port, whose connections lead to `target`; `there` and `back`: conditions of the two directions."""
 
     def __init__(self, listener: trio.SocketListener, target: Place, there: Direction, back: Direction) -> None:
         self._listener = listener

@@ -84,9 +84,7 @@ def _silence(result: DrillResult) -> str:
 
 
 def draw_report(drill: Drill, place: str, results: Sequence[DrillResult], aborted: Sequence[str]) -> str:
-    """Return the report on all runs, failed ones first; `aborted`: a sentence for each run without a
-    result.
-    """
+    """Return the report on all runs, failed ones first; `aborted`: a sentence for each run without a result."""
     title = f"{drill.name} on {place}"
     parts = [f"<h1>{escape(title)}</h1><p>{escape(drill.why)}</p>", draw_verdict(*_headline(results, aborted))]
     parts.append(draw_tiles([*_figures(drill, results, aborted)]))
@@ -122,9 +120,7 @@ def _draw_run(result: DrillResult) -> Iterator[str]:
 
 
 def draw_site(result: DrillResult, site: str) -> str:
-    """Return a chart of the deliveries of one member of a site, with marks of faults and the longest
-    silence.
-    """
+    """Return a chart of the deliveries of one member of a site, with marks of faults and the longest silence."""
     rates, silent = result.rates, result.silence
     series = {
         f"from {sender}{', its own' if sender == site else ''}": [

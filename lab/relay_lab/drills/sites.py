@@ -115,9 +115,7 @@ class Sites:
                 nursery.start_soon(self._leave, seat)
 
     async def act(self, action: Action) -> str:
-        """Carry out an action; return the name of its target. Raises NotReady without a member of the
-        role, MemberDied.
-        """
+        """Carry out an action; return the name of its target. Raises NotReady without a member of the role, MemberDied."""
         if action.do not in MEMBER_VERBS:
             return await self._harm_link(action)
         seat = await self._whom(parse_place(action.target, self._drill.sites, self._drill.members), action.do)

@@ -37,9 +37,7 @@ SILENCE_S_MAX, OWN_SILENCE_S_MAX = 30.0, 10.0
 
 
 def plan_soak(seed: int, seconds: float, rate: float) -> DrillPlan:
-    """Return a soak with this seed: the load lasts so many seconds, at `rate` messages a second of one
-    member of each site.
-    """
+    """Return a soak with this seed: the load lasts so many seconds, at `rate` messages a second of one member of each site."""
     method = tuple(_draw_harm(random.Random(seed), seconds))
     drill = Drill(
         name="soak",

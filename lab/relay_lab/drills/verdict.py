@@ -197,9 +197,7 @@ def missed_at_home(logs: Sequence[MemberLog]) -> list[str]:
 
 
 def order_agrees(verdicts: Sequence[MemberVerdict]) -> bool:
-    """Return whether all members without faults of each site delivered the same messages in the same
-    order.
-    """
+    """Return whether all members without faults of each site delivered the same messages in the same order."""
     hashes: dict[str, set[str]] = {}
     for verdict in verdicts:
         if not verdict.crashed and not verdict.part:

@@ -67,9 +67,7 @@ class Network:
                     members.remove(address)
 
     def move(self, old: Physical, new: Physical, group: str, member: Address, receive: Receive) -> None:
-        """Move a process to another address. The old one answers nothing, not even a refusal: watchers learn
-        nothing.
-        """
+        """Move a process to another address. The old one answers nothing, not even a refusal: watchers learn nothing."""
         self.attach(new, group, member, receive)
         self._vacated.add(old)
         self.detach(old, receive)
@@ -88,9 +86,7 @@ class Network:
                 self._schedule.after(2 * self.latency.draw(self._rng), partial(gone, member))
 
     def separated(self, one: Physical, other: Physical) -> bool:
-        """Return whether packets are cut off in either direction, so that a watcher notices no closed
-        connection.
-        """
+        """Return whether packets are cut off in either direction, so that a watcher notices no closed connection."""
         return any((one.host in a and other.host in b) or (other.host in a and one.host in b) for a, b in self.cuts)
 
     def send(self, source: Physical, to: Physical | None, group: str, data: bytes) -> None:

@@ -74,9 +74,7 @@ class World:
         return len(views) == 1 and all(p.view is not None and set(p.view.members) == wanted for p in members)
 
     def trace_hash(self) -> str:
-        """Return a digest of every journal: equal seeds give equal hashes, in any process, under any
-        hash seed.
-        """
+        """Return a digest of every journal: equal seeds give equal hashes, in any process, under any hash seed."""
         digest = hashlib.sha256()
         for process in self.processes:
             for record in process.records:

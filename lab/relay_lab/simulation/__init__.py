@@ -38,7 +38,5 @@ def run_seed(seed: int, kind: Kind = "swarm") -> SeedResult:
 
 
 def shrink_plan(plan: Plan) -> Plan:
-    """Return the smallest plan that is found to break the promise that this one breaks. Raises
-    ValueError if it breaks none.
-    """
+    """Return the smallest plan that is found to break the promise that this one breaks. Raises ValueError if it breaks none."""
     return shrink(plan, lambda candidate: run_plan(candidate).violations)

@@ -40,9 +40,7 @@ def _slots(kind: type) -> list[str]:
 
 
 def crowded(layers: Sequence[object], processes: int) -> list[str]:
-    """Return the containers of a member at rest that hold more than processes account for: they grow
-    with the past traffic.
-    """
+    """Return the containers of a member at rest that hold more than processes account for: they grow with the past traffic."""
     seen: set[int] = set()
     found = [each for layer in layers for each in containers(layer, type(layer).__name__, seen, deep=True)]
     full = [

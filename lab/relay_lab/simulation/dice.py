@@ -25,9 +25,7 @@ def draw_site(rng: random.Random, plan: Plan) -> str:
 
 
 def draw_delay(rng: random.Random) -> float:
-    """Return a delay in seconds, with a uniform logarithm: as often from 5 to 50 ms as from 140 to
-    1,400 ms.
-    """
+    """Return a delay in seconds, with a uniform logarithm: as often from 5 to 50 ms as from 140 to 1,400 ms."""
     return math.exp(rng.uniform(*map(math.log, DELAYS_S)))
 
 

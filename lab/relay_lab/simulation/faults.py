@@ -76,9 +76,7 @@ class Burst:
 
 @dataclass(frozen=True, slots=True)
 class Split:
-    """A site is partitioned for a while: the first hosts do not reach the others, nor, unless
-    `one_way`, the reverse.
-    """
+    """A site is partitioned for a while: the first hosts do not reach the others, nor, unless `one_way`, the reverse."""
 
     at: float
     length: float

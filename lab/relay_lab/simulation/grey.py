@@ -23,9 +23,7 @@ MTUS = (1_400, 1_200, 548)
 
 
 def draw_stay(rng: random.Random) -> float:
-    """Return how long a grey fault lasts: past failure detection and merges, or past the end of the
-    load.
-    """
+    """Return how long a grey fault lasts: past failure detection and merges, or past the end of the load."""
     return rng.choice((rng.uniform(5.0, 20.0), rng.uniform(20.0, 80.0)))
 
 
@@ -115,9 +113,7 @@ def narrow_wire(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def slow_joiner(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Draw a restart of a member behind a wire too narrow for its state, while entries are held for a
-    lost site.
-    """
+    """Draw a restart of a member behind a wire too narrow for its state, while entries are held for a lost site."""
     site, members = draw_shared_site(rng, plan)
     pairs = [pair for pair in plan.pairs() if site in pair]
     if not pairs or plan.budget != BufferConfig():
@@ -164,9 +160,7 @@ def failing_disk(rng: random.Random, plan: Plan) -> list[Fault]:
 
 
 def part_of_a_wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
-    """Draw a cut between some members of a site and another site: mostly without the relay, or the
-    relay alone.
-    """
+    """Draw a cut between some members of a site and another site: mostly without the relay, or the relay alone."""
     one, other = rng.sample(rng.choice(plan.pairs()), 2)
     hosts = rng.randrange(1, max(2, dict(plan.sites)[one]))
     return [WanCut(rng.uniform(0.5, 20.0), draw_stay(rng), rng.random() < 0.4, (one, other), hosts)]

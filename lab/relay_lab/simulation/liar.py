@@ -65,9 +65,7 @@ class Liar:
         self._streams.append(stream)
 
     def _piece(self) -> Routed | None:
-        """Return a message of another site in the next piece of its route, as if this one had sent or
-        forwarded that.
-        """
+        """Return a message of another site in the next piece of its route, as if this one had sent or forwarded that."""
         rng, living = self._rng, [each for each in self._world.alive() if isinstance(each, RelayProcess)]
         ends = [(each, *route) for each in living for route in each.relay.gateway.carrier.routes._routes.items()]
         if not ends:

@@ -122,18 +122,14 @@ class Liveness:
         return self._plan.duplication_late_s if self._plan.duplication else 0.0
 
     def _allowance_s(self, site: str, start: float, end: float) -> float:
-        """Return the seconds for each further fault in a site, and for late copies, which show a dead
-        process as alive.
-        """
+        """Return the seconds for each further fault in a site, and for late copies, which show a dead process as alive."""
         times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
         further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
         plan = self._plan
         return DETECTION_S * further + self._late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
-        """Return whether both were up for all of the allowed time, and no fault parted them or excused
-        a delay.
-        """
+        """Return whether both were up for all of the allowed time, and no fault parted them or excused a delay."""
         for each in (sender, receiver):
             # A part without the majority keeps its messages until it merges.
             if each.left or overlap_s(each.paused.until(end), start, end) or overlap_s(each.minor.until(end), start, end):

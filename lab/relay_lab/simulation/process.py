@@ -50,9 +50,7 @@ from sitestack.stack.layer import Local
 
 
 def uneven(config: SiteConfig, rng: random.Random) -> SiteConfig:
-    """Return the configuration of one member, with its own heartbeats, patience, reports, windows,
-    batches and datagrams.
-    """
+    """Return the configuration of one member, with its own heartbeats, patience, reports, windows, batches and datagrams."""
     protocols = config.protocols
     detection = replace(
         protocols.failure_detection,

@@ -13,9 +13,7 @@ def router_between(plan: Plan, one: str, other: str) -> Physical:
 
 
 def routes_of(plan: Plan, site: str) -> RoutesConfig:
-    """Return the routes of a site: the next hop to every site without a connection, and whose data it
-    forwards.
-    """
+    """Return the routes of a site: the next hop to every site without a connection, and whose data it forwards."""
     if not plan.connections:
         return RoutesConfig()
     neighbours = _neighbours(plan, site)

@@ -214,9 +214,7 @@ class SeedRun:
         )
 
     def quiet(self) -> bool:
-        """Return whether the processes have converged, and nothing that they sent or hold waits for
-        anything.
-        """
+        """Return whether the processes have converged, and nothing that they sent or hold waits for anything."""
         living = [p for p in self.world.alive() if isinstance(p, RelayProcess)]
         return (
             self.converged()

@@ -107,9 +107,7 @@ class Shortage:
         return ""
 
     def _may_be_off_disk(self, produce: _Produce, since: int, gap: records.Gap, origin: Address, first: int) -> bool:
-        """Return whether a spill may have dropped entries: half of its bounds, as it drops segments of
-        a sixteenth.
-        """
+        """Return whether a spill may have dropped entries: half of its bounds, as it drops segments of a sixteenth."""
         spill = self._budget.spill
         if spill is None:
             return True
@@ -121,9 +119,7 @@ class Shortage:
         return gap.reason != "not_held" or not self._relay_had(gap, origin, first)
 
     def _relay_had(self, gap: records.Gap, origin: Address, first: int) -> bool:
-        """Return whether the relay of that time had itself delivered the batch that it reports as
-        missing.
-        """
+        """Return whether the relay of that time had itself delivered the batch that it reports as missing."""
         roles = [
             (record.t, process)
             for process in self._by_site[gap.site]
@@ -137,9 +133,7 @@ class Shortage:
         )
 
     def _may_be_gone(self, produce: _Produce, since: int, now: int) -> bool:
-        """Return whether a full buffer, which drops to an eighth below its bound, may have dropped the
-        entries.
-        """
+        """Return whether a full buffer, which drops to an eighth below its bound, may have dropped the entries."""
         budget = self._budget
         entries, size = produce.behind(since, now)
         return (
@@ -162,9 +156,7 @@ def _is_beyond_state(process: Process, gap: records.Gap) -> bool:
 
 
 def _has_begun(process: Process, gap: records.Gap) -> bool:
-    """Return whether the process knew the start of this origin's messages before the report of their
-    loss (R29).
-    """
+    """Return whether the process knew the start of this origin's messages before the report of their loss (R29)."""
     for record in process.records:
         if record is gap:
             return False

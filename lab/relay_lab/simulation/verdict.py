@@ -204,9 +204,7 @@ class SeedVerdict:
                 yield from [f"M5 {_label(process)}: {what}" for what in process.rival_views]
 
     def _merge_storms(self) -> Iterator[str]:
-        """Check M3. A member that its companion has just excluded becomes a part after the heal: one
-        more merge for each.
-        """
+        """Check M3. A member that its companion has just excluded becomes a part after the heal: one more merge for each."""
         detected_ns = self._healed_ns + int(DETECTION_S * 1e9)
         founded = {
             record.vid
@@ -253,9 +251,7 @@ class SeedVerdict:
             yield from map_users.find_losses(users)
 
     def _farewells(self) -> Iterator[str]:
-        """Check S16. A leaving member waits for its messages for a bounded time, and counts
-        undelivered ones.
-        """
+        """Check S16. A leaving member waits for its messages for a bounded time, and counts undelivered ones."""
         for process in self._world.processes:
             told = self._nemesis.leaving.get(process.local.address)
             stop = next((r for r in process.records if isinstance(r, records.Stop)), None)
@@ -270,9 +266,7 @@ class SeedVerdict:
                 yield f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s"
 
     def _parted(self) -> dict[str, int]:
-        """Return for each site when it first had two parts (ns): a second lineage, or two views after
-        the same one.
-        """
+        """Return for each site when it first had two parts (ns): a second lineage, or two views after the same one."""
         begun: dict[str, dict[ViewId, int]] = {}
         followed: dict[tuple[str, ViewId], dict[ViewId, int]] = {}
         for process in self._world.processes:
@@ -324,9 +318,7 @@ class SeedVerdict:
         return {(site, event.site) for site, event in events if isinstance(event, SiteSwitched) and event.is_offline}
 
     def _away(self) -> set[tuple[str, str]]:
-        """Return pairs of sites of which one had the other down, too slow to be waited for, or not yet
-        there.
-        """
+        """Return pairs of sites of which one had the other down, too slow to be waited for, or not yet there."""
         sites = [site for site, _ in self._plan.sites]
         late = () if self._plan.late is None else (self._plan.late[0],)
         found = {pair for site in sites for each in late for pair in ((site, each), (each, site))}

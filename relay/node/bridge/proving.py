@@ -1,6 +1,4 @@
-"""Admission of connections: the other end proves its site, or without credentials sends HELLO, before
-the gateway sees it.
-"""
+"""Admission of connections: the other end proves its site, or without credentials sends HELLO, before the gateway sees it."""
 
 from __future__ import annotations
 
@@ -35,9 +33,7 @@ class Caller(NamedTuple):
 
 
 class Proving:
-    """Admission of callers: `pending_max` at a time, a quarter of them from one host, each for
-    `handshake_s`.
-    """
+    """Admission of callers: `pending_max` at a time, a quarter of them from one host, each for `handshake_s`."""
 
     def __init__(self, credentials: Credentials | None, pending_max: int, handshake_s: float) -> None:
         self.admissions = Admissions()

@@ -49,9 +49,7 @@ def make_context(*, server: bool, authorities: str, certificate: str, key: str) 
 
 
 class TlsStream(trio.abc.HalfCloseableStream):
-    """Encrypted stream. One task may read while another writes. Bound: the data of one read or write,
-    and one record.
-    """
+    """Encrypted stream. One task may read while another writes. Bound: the data of one read or write, and one record."""
 
     def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, *, server: bool) -> None:
         #: Reason why an end closed the connection; empty while it works.
@@ -198,9 +196,7 @@ async def prove(stream: trio.SocketStream, context: ssl.SSLContext, *, server: b
 
 
 def write_now(stream: trio.SocketStream, data: bytes) -> bytes | None:
-    """Write without waiting. Return None, or the rest; after an error all data, so that `send_all`
-    raises it.
-    """
+    """Write without waiting. Return None, or the rest; after an error all data, so that `send_all` raises it."""
     try:
         sent = os.write(stream.socket.fileno(), data)
     except OSError:

@@ -18,9 +18,7 @@ Endpoint = Callable[[Request], Awaitable[ASGIApp]]
 
 
 class Access:
-    """Access check. With tokens, requests must have one with the right. Without, pages of other
-    origins have no access.
-    """
+    """Access check. With tokens, requests must have one with the right. Without, pages of other origins have no access."""
 
     def __init__(self, tokens: Tokens | None) -> None:
         self._tokens = tokens

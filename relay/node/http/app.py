@@ -42,9 +42,7 @@ class Served:
 
 
 def make_app(node: Served, tokens: Tokens | None = None) -> Starlette:
-    """Return the application of one node. With tokens, requests without one receive only liveness and
-    readiness.
-    """
+    """Return the application of one node. With tokens, requests without one receive only liveness and readiness."""
     access = Access(tokens)
     health = Health(
         node.describe, lambda status, members: why_not_ready(judge(status, node.peers(), members)), exposition, node.is_secure

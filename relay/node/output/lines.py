@@ -22,9 +22,7 @@ POLL_S = 0.1
 
 
 class LineSource:
-    """Source of lines to publish. One longer than `line_bytes_max` is cut to one byte more, so that
-    `send` rejects it.
-    """
+    """Source of lines to publish. One longer than `line_bytes_max` is cut to one byte more, so that `send` rejects it."""
 
     def __init__(self, source: str, line_bytes_max: int) -> None:
         """Open the source. Raises ConfigurationError if it cannot be read."""

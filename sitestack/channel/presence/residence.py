@@ -36,9 +36,7 @@ class Residence:
         report: Report,
         moved: Callable[[tuple[Physical, ...]], None],
     ) -> None:
-        """Name the tasks after `owner`. `moved` is called with the new addresses, once the sockets
-        are open.
-        """
+        """Name the tasks after `owner`. `moved` is called with the new addresses, once the sockets are open."""
         #: None where no connection reveals a member's death.
         self.watcher: Watcher | None = None
         self._config = config

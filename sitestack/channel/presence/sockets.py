@@ -1,6 +1,4 @@
-"""Open the sockets of one or several channels: resolve names, find the interface, choose the
-transport.
-"""
+"""Open the sockets of one or several channels: resolve names, find the interface, choose the transport."""
 
 from __future__ import annotations
 
@@ -93,9 +91,7 @@ async def find_network(config: SiteConfig) -> tuple[TransportConfig, Physical]:
 
 
 def find_host(config: SiteConfig) -> str | None:
-    """Return the address that a member with this configuration would bind now; None without a
-    network.
-    """
+    """Return the address that a member with this configuration would bind now; None without a network."""
     if not config.transport.interface:
         return next(filter(None, map(route_to, _others(config))), None)
     try:

@@ -43,9 +43,7 @@ class Delivery:
         return self.roster.name_of(self.source)
 
     def payloads(self) -> Iterator[bytes]:
-        """Return the payloads in order. Raises ProtocolError if the sender encoded the batch
-        wrongly.
-        """
+        """Return the payloads in order. Raises ProtocolError if the sender encoded the batch wrongly."""
         return self.batch.payloads()
 
     def messages(self) -> Iterator[Message]:

@@ -145,9 +145,7 @@ class ReceiveEnd:
         return self._reported_bytes > self._backlog_bytes_max and not self._state.withheld
 
     def waits_for(self, caller: object) -> bool:
-        """Return whether this task is the reader that others wait for, so that it must not wait for
-        credit itself.
-        """
+        """Return whether this task is the reader that others wait for, so that it must not wait for credit itself."""
         return caller is self._taker and self.is_awaited
 
     def refresh(self) -> None:

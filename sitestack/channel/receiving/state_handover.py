@@ -42,9 +42,7 @@ GAPS_MAX = NUMBERS_MAX = 4_096
 
 @dataclass(frozen=True, slots=True)
 class SharedState:
-    """The application's callbacks that return and install its state. Called in the task that
-    receives.
-    """
+    """The application's callbacks that return and install its state. Called in the task that receives."""
 
     get: Callable[[], bytes]
     set: Callable[[bytes], None]

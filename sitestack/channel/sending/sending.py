@@ -58,9 +58,7 @@ def current_caller() -> object:
 
 
 class CreditGate:
-    """Gate for waiting senders. It lets the reading task pass, which would otherwise block all
-    tasks.
-    """
+    """Gate for waiting senders. It lets the reading task pass, which would otherwise block all tasks."""
 
     def __init__(self, has_to_take: Callable[[object], bool]) -> None:
         self._has_to_take = has_to_take
@@ -392,9 +390,7 @@ class Sending(ABC):
         return result
 
     def _take_internal(self, source: Address, batch: Batch) -> bool:
-        """Process an internal batch between channels; return False for one that the application
-        receives.
-        """
+        """Process an internal batch between channels; return False for one that the application receives."""
         taken = self._desk.accept_batch(source, batch)
         if taken is None:
             return False
@@ -440,9 +436,7 @@ class Sending(ABC):
         return own if scope == "site" else (*own, *[each for each in self._remote_members() if each.site != self.site])
 
     def _resolve(self, targets: Sequence[Address | Place]) -> tuple[Address, ...]:
-        """Return the addresses that these stand for now, each once. Raises LocalError for a place
-        without a member.
-        """
+        """Return the addresses that these stand for now, each once. Raises LocalError for a place without a member."""
         found: dict[Address, None] = {}
         for target in targets:
             if isinstance(target, Address):

@@ -51,9 +51,7 @@ class BatchingStatistics:
 
 
 class Batching(Layer):
-    """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16,
-    SEQ-22, S18).
-    """
+    """The topmost layer (JGroups: the bundler, and the message batches of 4.x; SEQ-2, SEQ-16, SEQ-22, S18)."""
 
     name = "batching"
     FRAMES_DOWN = "none"
@@ -160,9 +158,7 @@ class Batching(Layer):
         return self._open_bytes + self._outstanding_bytes + self._waiting_bytes < self.credit.bytes
 
     def is_silent(self, batch: Batch) -> bool:
-        """Return whether this delivery is an own multicast sent with `loopback=False`; ask once a
-        delivery.
-        """
+        """Return whether this delivery is an own multicast sent with `loopback=False`; ask once a delivery."""
         if not self._silent or batch.origin != self._me or batch.site != self._site:
             return False
         if (batch.scope, batch.first) not in self._silent:
@@ -234,9 +230,7 @@ class Batching(Layer):
         return self.flush(now)
 
     def deadline(self) -> float | None:
-        """At once when a batch can be closed or a leave is complete; else the time limit of a
-        leave.
-        """
+        """At once when a batch can be closed or a leave is complete; else the time limit of a leave."""
         if self._flowing and (self._targets.has_open() or any(map(self._may_close, self._multicasts))):
             return 0.0
         return 0.0 if self._leave_at is not None and self._is_drained() else self._leave_at
@@ -291,9 +285,7 @@ class Batching(Layer):
                     yield opened
 
     def _may_close(self, opened: BatchStream) -> bool:
-        """Return whether a batch of this scope may be sent: any with none in transit, else a full one
-        in the window.
-        """
+        """Return whether a batch of this scope may be sent: any with none in transit, else a full one in the window."""
         if not opened.payloads and not opened.full:
             return False
         if opened.next_back == opened.next_number:

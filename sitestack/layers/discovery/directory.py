@@ -62,9 +62,7 @@ class Directory:
         return [Down(SetPhysical(member, contact.physical, contact.version))]
 
     def may_invalidate(self, member: Address, source: Address) -> bool:
-        """Return whether `source` may remove a contact: its own, or, as coordinator, that of a member
-        outside the view (A2).
-        """
+        """Return whether `source` may remove a contact: its own, or, as coordinator, that of a member outside the view (A2)."""
         if source == member:
             return member != self.address
         view = self.view
@@ -75,9 +73,7 @@ class Directory:
         return [contact for member in members if (contact := self.contacts.get(member)) is not None]
 
     def others(self, asker: Address) -> tuple[Contact, ...]:
-        """Return the contacts for an answer: the coordinator, strangers (harder to find), then the
-        view.
-        """
+        """Return the contacts for an answer: the coordinator, strangers (harder to find), then the view."""
         view = self.view
         if view is not None and view.rank(self.address) >= TELLERS:
             return ()

@@ -93,9 +93,7 @@ class DiscoveryConfig:
 
 
 class Discovery(Layer):
-    """PING, TCPPING and the ARP-like part of Discovery in JGroups (LA-9 to LA-13, LA-28; traps A1,
-    A2, A4, A13).
-    """
+    """PING, TCPPING and the ARP-like part of Discovery in JGroups (LA-9 to LA-13, LA-28; traps A1, A2, A4, A13)."""
 
     name = "discovery"
     HEADERS: ClassVar[dict[int, type[Header]]] = {

@@ -33,9 +33,7 @@ EARLY_MAX = 10_000
 
 @dataclass(frozen=True, slots=True)
 class FlowControlConfig:
-    """The window of a sender bounds the frames held by a slow receiver, and those that all members
-    hold because of it.
-    """
+    """The window of a sender bounds the frames held by a slow receiver, and those that all members hold because of it."""
 
     #: Bytes that a sender may be ahead of the slowest receiver, or two frames if one is larger. A larger
     #: window adds delay to senders at full speed. Members may differ.
@@ -109,9 +107,7 @@ class FlowControl(Layer):
         return self._send_or_queue(frame, account.unicasts)
 
     def _send_or_queue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
-        """Send a frame, or queue it, also during a block: no layer below keeps multicasts out of a
-        flush.
-        """
+        """Send a frame, or queue it, also during a block: no layer below keeps multicasts out of a flush."""
         behind = outlet.urgent if frame.is_out_of_band else len(outlet.queue)
         if behind or self._blocked or not outlet.has_credit(frame):
             return self._enqueue(frame, outlet)
@@ -178,9 +174,7 @@ class FlowControl(Layer):
         return [Up(event)]
 
     def _consume(self, sender: Address, mark: Mark, *, is_cast: bool) -> None:
-        """Note that all frames before this mark are here, or with an out-of-band frame in UNICAST's
-        window.
-        """
+        """Note that all frames before this mark are here, or with an out-of-band frame in UNICAST's window."""
         view = self._view
         if view is None or mark.view > view.id:
             if not is_cast and (sender in self._early or len(self._early) < EARLY_MAX):
@@ -236,9 +230,7 @@ class FlowControl(Layer):
         return [*self._release(account.unicasts), *self._release(casts)]
 
     def _give_up(self, event: Undeliverable) -> list[Effect]:
-        """Settle the account of a process that UNICAST reports undeliverable; return its marks once
-        more.
-        """
+        """Settle the account of a process that UNICAST reports undeliverable; return its marks once more."""
         told = Up(replace(event, frames=tuple([_without_mark(frame) for frame in event.frames])))
         account = self._accounts.get(event.dest)
         if account is None:
@@ -298,9 +290,7 @@ class FlowControl(Layer):
         return found
 
     def levels(self) -> dict[str, Level]:
-        """`ahead_bytes`: this member's lead over the slowest receiver; at most a window and one
-        frame, or two larger frames.
-        """
+        """`ahead_bytes`: this member's lead over the slowest receiver; at most a window and one frame, or two larger frames."""
         awaited = self._casts.awaited + sum([account.unicasts.awaited for account in self._accounts.values()])
         why = "credit comes back for marks, not for every frame"
         return {

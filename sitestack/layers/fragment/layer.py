@@ -166,9 +166,7 @@ def _report(frame: Frame) -> list[Effect]:
 
 
 def _originals(frames: tuple[Frame, ...]) -> tuple[Frame, ...]:
-    """Return the frames of these pieces. If any piece is unacknowledged, so is the last, which holds
-    the frame.
-    """
+    """Return the frames of these pieces. If any piece is unacknowledged, so is the last, which holds the frame."""
     originals: list[Frame] = []
     for frame in frames:
         header = frame.top(FragmentHeader)

@@ -47,9 +47,7 @@ class Partials:
         return len(self._partials)
 
     def append(self, key: Key, header: FragmentHeader, now: float) -> tuple[list[bytes] | None, int]:
-        """Add a piece; return all pieces of a complete frame (or None), and the number of discarded
-        pieces.
-        """
+        """Add a piece; return all pieces of a complete frame (or None), and the number of discarded pieces."""
         partial = self._partials.pop(key, None)
         dropped = 0
         if header.index == 0:

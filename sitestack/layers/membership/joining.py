@@ -89,9 +89,7 @@ class Joining:
         return self._ask(redirect.coordinator, now)
 
     def offered(self, source: Address) -> list[Effect]:
-        """Answer the coordinator's offer once: a second request would look like that of a member
-        unaware of its view.
-        """
+        """Answer the coordinator's offer once: a second request would look like that of a member unaware of its view."""
         if self.phase is not Phase.ASKING or source != self._asked:
             return []
         self._asked = None

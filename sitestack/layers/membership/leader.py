@@ -245,9 +245,7 @@ class Leader:
         return [self._local.unicast(part.view.coordinator, wire.MergeRefusal(())) for part in flush.parts[1:]]
 
     def handle_reply(self, source: Address, reply: wire.FlushReply, now: float) -> list[Effect]:
-        """Handle an answer to the flush request; after the last one, send each member its part's
-        cut.
-        """
+        """Handle an answer to the flush request; after the last one, send each member its part's cut."""
         phase = self._phase
         if not isinstance(phase, Flushing) or not phase.flush.expects(reply.proposal, source, Stage.COLLECTING):
             return [Dropped("stale_flush_reply")]

@@ -79,9 +79,7 @@ class Merging:
         self._look_due = now + self._times.look_interval_s * self._local.rng.uniform(0.75, 1.25)
 
     def seen(self, event: SeenView, now: float) -> list[Effect]:
-        """Handle a heartbeat of another view: a stranger's is a hint to search, a member's shows that
-        it has left this view.
-        """
+        """Handle a heartbeat of another view: a stranger's is a hint to search, a member's shows that it has left this view."""
         view, prepare = self._member.view, self._member.prepare
         if view is None or (prepare is not None and prepare.view.id == event.view):
             return []
@@ -163,9 +161,7 @@ class Merging:
         return self._ask_members(now) if len(self._agreed) == len(self._asked) else []
 
     def answered(self, source: Address, header: wire.MergeAnswer, now: float) -> list[Effect]:
-        """Handle a survey answer. If the member was silent before, a merge with its part may be tried
-        again.
-        """
+        """Handle a survey answer. If the member was silent before, a merge with its part may be tried again."""
         other = self._silent.pop(source, None)
         if other is not None:
             self._apart.forget(other)
@@ -246,9 +242,7 @@ class Merging:
         return [*effects, *[self._local.unicast(member, request) for member in self._fetch.missing]]
 
     def _begin(self, now: float) -> list[Effect]:
-        """Merge with the parts that have fetched everything, and postpone the others, which continue
-        fetching.
-        """
+        """Merge with the parts that have fetched everything, and postpone the others, which continue fetching."""
         fetch = self._fetch
         assert fetch is not None, "a merge begins once"
         self._forget_attempt()
@@ -287,9 +281,7 @@ class Merging:
         return self._replies_due is not None or self._survey is not None or self._fetch is not None
 
     def _quiet(self) -> bool:
-        """Return whether this process coordinates its view, without a flush, a suspicion or a due
-        change.
-        """
+        """Return whether this process coordinates its view, without a flush, a suspicion or a due change."""
         view = self._member.view
         if view is None or view.coordinator != self._local.address or self._member.blocked_since is not None:
             return False

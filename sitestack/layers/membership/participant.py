@@ -84,9 +84,7 @@ class Participant:
         ]
 
     def _prepared(self, proposal: ViewId) -> ViewId | None:
-        """Return the prepared view if the leader needs it: it may be in force, or continue the lineage
-        (S23).
-        """
+        """Return the prepared view if the leader needs it: it may be in force, or continue the lineage (S23)."""
         prepare, view = self._member.prepare, self._member.view
         if prepare is None:
             return None

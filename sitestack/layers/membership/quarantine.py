@@ -25,9 +25,7 @@ from sitestack.stack.layer import Announce, Effect
 
 
 class Quarantine:
-    """Whether this member is blocked. A view whose quarantine reached the time limit begins no other
-    one.
-    """
+    """Whether this member is blocked. A view whose quarantine reached the time limit begins no other one."""
 
     def __init__(self, member: Promises, times: QuarantineTimes) -> None:
         self._member = member

@@ -1,6 +1,4 @@
-"""View tags: a unicast from above is delivered in the view in which it was sent, and in no other
-(S3).
-"""
+"""View tags: a unicast from above is delivered in the view in which it was sent, and in no other (S3)."""
 
 from __future__ import annotations
 

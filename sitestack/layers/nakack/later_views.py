@@ -18,9 +18,7 @@ class _Held:
 
 
 class LaterViews:
-    """Holds frames by view, within bounds. At a bound the largest holder loses those of its earliest
-    view.
-    """
+    """Holds frames by view, within bounds. At a bound the largest holder loses those of its earliest view."""
 
     def __init__(self, count_max: int, bytes_max: int) -> None:
         self._senders: dict[Address, _Held] = {}

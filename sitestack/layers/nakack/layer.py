@@ -76,9 +76,7 @@ class NakAckStatistics:
 
 
 class NakAck(Layer):
-    """NAKACK of JGroups (SEQ-17; traps S5, S6, S15, U8). A sender's own multicasts are delivered here
-    at once.
-    """
+    """NAKACK of JGroups (SEQ-17; traps S5, S6, S15, U8). A sender's own multicasts are delivered here at once."""
 
     name = "nakack"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x30: Cast, 0x31: Retransmit, 0x32: Highest}

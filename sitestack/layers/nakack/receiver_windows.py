@@ -61,9 +61,7 @@ class ReceiverWindows:
         self.cut = None
 
     def reach(self, cut: dict[Address, int]) -> list[Address]:
-        """Deliver up to the cut; return the streams that have not reached it yet. Strangers' streams
-        are skipped.
-        """
+        """Deliver up to the cut; return the streams that have not reached it yet. Strangers' streams are skipped."""
         assert self.blocked, "a cut is reached in a flush only"
         self.cut = {}
         for owner, last in cut.items():

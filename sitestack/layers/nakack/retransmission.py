@@ -46,9 +46,7 @@ class Holes:
         return len(self._gaps)
 
     def watch(self, owner: Address, contiguous: int, wanted: int, now: float) -> None:
-        """Follow a stream whose hole may have opened, shrunk or closed; request it after a short
-        delay.
-        """
+        """Follow a stream whose hole may have opened, shrunk or closed; request it after a short delay."""
         gap = self._gaps.get(owner)
         if contiguous >= wanted:
             self._gaps.pop(owner, None)

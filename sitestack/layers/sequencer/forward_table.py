@@ -18,9 +18,7 @@ UNSTABLE_MAX = 65_536
 
 
 class ForwardTable:
-    """Own batches. One is removed when it is stable, or when a view follows its delivery here (S6;
-    overrides SEQ-3).
-    """
+    """Own batches. One is removed when it is stable, or when a view follows its delivery here (S6; overrides SEQ-3)."""
 
     def __init__(self, undelivered_bytes_max: int) -> None:
         self.bytes = Level(undelivered_bytes_max)
@@ -45,9 +43,7 @@ class ForwardTable:
         self._waiting = deque(self._undelivered.values())
 
     def delivered(self, batch: Batch, seqno: int) -> bool:
-        """Note the delivery of an own batch at place `seqno`; return False if it was not in the
-        table.
-        """
+        """Note the delivery of an own batch at place `seqno`; return False if it was not in the table."""
         entry = self._undelivered.pop((batch.scope, batch.first), None)
         if entry is None:
             return False

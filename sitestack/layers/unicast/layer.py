@@ -268,9 +268,7 @@ class Unicast(Layer):
         self._owing.pop(peer, None)
 
     def _shed(self, size: int) -> list[Effect]:
-        """Discard held frames of the largest holders when all peers together exceed the bound, with
-        some extra room.
-        """
+        """Discard held frames of the largest holders when all peers together exceed the bound, with some extra room."""
         shed, waiting = 0, self._reorder_all_bytes
         if not waiting.fits(size):
             for receiver in nlargest(SHED_PEERS, self._receivers.values(), attrgetter("buffer_bytes")):

@@ -270,9 +270,7 @@ class Receiver:
         return tuple(missing[:RANGES_MAX])
 
     def wants_to_ask(self, now: float) -> bool:
-        """Return whether a hole is old enough to request; the start of a connection only when more of
-        it arrives.
-        """
+        """Return whether a hole is old enough to request; the start of a connection only when more of it arrives."""
         return self.is_open and self._lacks_some and now >= self._ask_at
 
     def is_idle(self, now: float) -> bool:

@@ -198,9 +198,7 @@ class Sender:
         return [Down(self._first())]
 
     def _first(self) -> Frame:
-        """Return the lowest unacknowledged frame, marked as `first`; with an empty window a
-        `UnicastSync` (U9).
-        """
+        """Return the lowest unacknowledged frame, marked as `first`; with an empty window a `UnicastSync` (U9)."""
         if not self.window:
             sync = UnicastSync(self.conn_id, self._next_seqno, self.next_mid)
             return Frame(self._me, self._peer, (sync,), unreliable=True)

@@ -62,9 +62,7 @@ class Installed:
 
 
 def find_peers(names: Sequence[str], jars: Sequence[Path]) -> list[Installed]:
-    """Return the peers by their names, each once. Raises PeerMissing for the first one that is not
-    there.
-    """
+    """Return the peers by their names, each once. Raises PeerMissing for the first one that is not there."""
     return [_find_java(PEERS[name], jars) if PEERS[name].major else _find_python(PEERS[name]) for name in dict.fromkeys(names)]
 
 

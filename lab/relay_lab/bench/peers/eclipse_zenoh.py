@@ -16,9 +16,7 @@ _ALL, _QUESTIONS, _ANSWERS = "bench/all", "bench/question", "bench/answer"
 
 
 def connect(task: PeerTask, take: Callable[[bytes], None]) -> _Session:
-    """Return the session of a member. Ports: one for each member of one site, or for the router of
-    each of two sites.
-    """
+    """Return the session of a member. Ports: one for each member of one site, or for the router of each of two sites."""
     return _Session(task, take)
 
 

@@ -28,9 +28,7 @@ _MACHINE = ("-Xms2g", "-Xmx2g", "-XX:+UseParallelGC", "-Djava.net.preferIPv4Stac
 
 
 async def java_command(installed: Installed, task: PeerTask, scenario: str, directory: Path) -> list[str]:
-    """Return the command line of a member; its program is in the directory. Raises BenchFailed if it does not
-    compile.
-    """
+    """Return the command line of a member; its program is in the directory. Raises BenchFailed if it does not compile."""
     assert installed.jar is not None
     name = f"JGroups{installed.peer.major}"
     classes = directory / name
@@ -53,9 +51,7 @@ async def _compile(name: str, jar: Path, classes: Path) -> None:
 
 
 def _write_stack(major: str, task: PeerTask, scenario: str, directory: Path) -> Path:
-    """Return the files of a member's stack; each has its own, since the bridges of two sites listen at
-    different ports.
-    """
+    """Return the files of a member's stack; each has its own, since the bridges of two sites listen at different ports."""
     directory.mkdir()
     port, bridge = task.ports[task.site], task.ports[2:4]
     plan = stacks.StackPlan(

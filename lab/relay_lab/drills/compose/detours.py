@@ -43,9 +43,7 @@ def is_between_sites(drill: Drill, link: str) -> bool:
 
 
 def leads_by_proxies(drill: Drill, netem: bool) -> bool:
-    """Return whether the drill injects a fault between sites that only a proxy can; `netem`: whether
-    the kernel has it.
-    """
+    """Return whether the drill injects a fault between sites that only a proxy can; `netem`: whether the kernel has it."""
     verbs = {action.do for action in drill.method if action.link and is_between_sites(drill, action.link)}
     return "half-open" in verbs or ("delay" in verbs and not netem)
 

@@ -1,6 +1,4 @@
-"""A drill in containers: the engine acts on members and whole sites; packet filters and traffic
-control on single links.
-"""
+"""A drill in containers: the engine acts on members and whole sites; packet filters and traffic control on single links."""
 
 from __future__ import annotations
 

@@ -1,6 +1,4 @@
-"""Faults of a container's packets: rules of iptables and traffic control, and the commands that run in
-its namespace.
-"""
+"""Faults of a container's packets: rules of iptables and traffic control, and the commands that run in its namespace."""
 
 from __future__ import annotations
 
@@ -112,9 +110,7 @@ _NETEM_PACKETS = 10_000
 
 
 def drop_rules(incoming: Mapping[str, Condition]) -> str:
-    """Return input for `iptables-restore --noflush` that applies the condition of each source address to incoming
-    packets.
-    """
+    """Return input for `iptables-restore --noflush` that applies the condition of each source address to incoming packets."""
     lines = ["*filter", f":{CHAIN} - [0:0]"]
     for address, condition in incoming.items():
         if condition.mode != "open":

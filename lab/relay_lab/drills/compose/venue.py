@@ -96,9 +96,7 @@ def find_project() -> Path:
 
 
 def read_sites(file: Path, resolved: Mapping[str, Any]) -> tuple[Topology, Mapping[str, Mapping[str, Any]]]:
-    """Return the topology of a compose file, and the configuration files of its sites. Raises
-    ConfigurationError.
-    """
+    """Return the topology of a compose file, and the configuration files of its sites. Raises ConfigurationError."""
     try:
         files = dict.fromkeys(filter(None, map(config_file, resolved["services"].values())))
         configurations = {each: plain for each in files if isinstance(plain := load(Path(each)), dict) and "site" in plain}

@@ -101,9 +101,7 @@ class Assailant:
         self._lan.flood(addressed, self._target.amount, self._target.seconds)
 
     def _replay(self) -> None:
-        """Send all recorded datagrams: unchanged, in our name and in that of the sender; edited;
-        unchanged again.
-        """
+        """Send all recorded datagrams: unchanged, in our name and in that of the sender; edited; unchanged again."""
         lan, seconds = self._lan, self._target.seconds
         lan.begin()
         if not self._heard:
@@ -148,9 +146,7 @@ class Assailant:
 
 
 def _make_seals(target: Target, heard: Sequence[Heard], rng: random.Random) -> list[Seal]:
-    """Return seals made with another site's key: one unchanged, one with the ids of the site's key and
-    of a sender.
-    """
+    """Return seals made with another site's key: one unchanged, one with the ids of the site's key and of a sender."""
     ring = read_key_ring(Path(target.keys))
     guises = [(ring, rng.randbytes(SENDER_ID_BYTES))]
     if heads := _sealed_heads(heard):

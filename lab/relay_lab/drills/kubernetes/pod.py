@@ -171,9 +171,7 @@ class Pod(Child):
         return self.has_ended()
 
     async def _open_forward(self) -> None:
-        """Run `kubectl port-forward`, which ends when the other end does not listen; restart it after
-        a pause.
-        """
+        """Run `kubectl port-forward`, which ends when the other end does not listen; restart it after a pause."""
         if self._url or trio.current_time() < self._forwarded_at + _FORWARD_INTERVAL_S:
             return
         self._forwarded_at = trio.current_time()

@@ -18,9 +18,7 @@ def drill_names() -> list[str]:
 
 
 def find_drill(name: str) -> Drill:
-    """Return a shipped drill by its name, or the drill in a file. Raises ConfigurationError with a
-    line for each problem.
-    """
+    """Return a shipped drill by its name, or the drill in a file. Raises ConfigurationError with a line for each problem."""
     path = Path(name) if name.endswith(_SUFFIX) else _DIRECTORY / f"{name}{_SUFFIX}"
     if path.parent == _DIRECTORY and name not in drill_names():
         raise ConfigurationError(
