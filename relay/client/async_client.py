@@ -92,7 +92,6 @@ class AsyncClient:
             await anyio.sleep(PAUSE_S)
 
     async def _exchange(self, request: Request) -> Answer:
-        """Return the answer, or the part that arrived."""
         body, status, retry_after = bytearray(), 0, None
         try:
             async with self._http.stream(request.method, request.url, headers=request.headers, content=request.body) as answer:

@@ -312,7 +312,6 @@ def _unlinked(global_view: GlobalView | None, offline: Container[str]) -> dict[s
 
 
 def _shared_names(view: View) -> str:
-    """Describe members that share a name."""
     members = {name: [repr(member) for member, called in view.named() if called == name] for name in view.shared_names}
     return "; ".join([f"{len(each)} members are called {name!r}: {', '.join(each)}" for name, each in members.items()])
 

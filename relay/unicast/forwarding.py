@@ -150,7 +150,6 @@ class UnicastRoutes:
         return [effect for reply in self.receiver.take_replies() for effect in self._reply(reply, now)]
 
     def _reply(self, reply: UnicastReply, now: float) -> list[Effect]:
-        """Forward a reply one step towards its unicast's origin."""
         view, relaying = self._state.view, self._gateway.active
         if reply.site == self._site and reply.origin == self._me:
             remote = self._state.remotes.get(reply.target_site)

@@ -111,7 +111,6 @@ def command(
 
 
 def _refuse_report(report: Path, ctx: click.Context) -> None:
-    """Before the runs, which take long."""
     if report.suffix != ".html":
         raise click.UsageError(f"--report {report} must end with .html.", ctx)
     if not report.parent.is_dir():

@@ -89,7 +89,6 @@ class Load:
             await trio.sleep(_FEED_INTERVAL_S)
 
     def _wanted(self) -> float:
-        """Return how many lines each sender is to publish."""
         now = trio.current_time()
         is_waited_for = bool(self._pending) or now < self._settled_at + AFTER_S
         if self._plan.is_endless and is_waited_for and now < self._began + self._load.seconds + EXTRA_S_MAX:

@@ -71,7 +71,6 @@ def list_means(results: Sequence[DrillResult]) -> str:
 
 
 def _harm(result: DrillResult) -> list[tuple[float, str]]:
-    """Return time and action of each fault."""
     return [(each.at_s, each.what) for each in result.timeline if each.what.split()[0] in _VERBS]
 
 

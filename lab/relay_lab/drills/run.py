@@ -207,7 +207,6 @@ class _Run:
         self._timeline.sort(key=lambda each: each.at_s)
 
     def _look(self, statuses: dict[Seat, Status]) -> None:
-        """Add changes of each site to the timeline."""
         self._heard.update(statuses)
         for site in self._drill.sites:
             here = {seat: status for seat, status in statuses.items() if seat.site == site}

@@ -181,7 +181,6 @@ class Wires:
                 await _inside(self._switch, "tc -batch -", "\n".join([*commands, ""]))
 
     async def _count(self, port: str) -> None:
-        """Add the packets harmed so far."""
         self._met = self._met.plus(read_met(await _inside(self._switch, f"tc -s class show dev {port}")))
 
     def idle(self) -> list[str]:

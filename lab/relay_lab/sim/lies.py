@@ -99,7 +99,6 @@ class Lies:
         return self._site if self._rng.random() < OWN else self._rng.choice([*self._others, "NOWHERE"])
 
     def _invent(self, kind: Any) -> Any:
-        """Return a random value of a field's type."""
         rng, args = self._rng, get_args(kind)
         if kind is Address:
             return self._address()

@@ -46,7 +46,6 @@ class Covering:
         return [pair for pair in pairs if self._leave_none(pair)]
 
     def _leave_none(self, chosen: Collection[str]) -> bool:
-        """Return whether these leave no value of some dimension."""
         excluded = set[str]().union(*[self._never[each] for each in chosen])
         return any(each.keys() <= excluded for each in self._dimensions)
 

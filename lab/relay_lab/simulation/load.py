@@ -53,7 +53,6 @@ class Load:
             schedule.after(rng.uniform(0.0, flood.length), send)
 
     def _decide(self, name: str, rng: random.Random) -> None:
-        """Let a member with such a structure use it."""
         living = [p for p in self._world.alive() if not p.is_paused and not p.left and p.view is not None]
         users = [user for user in (getattr(p, name) for p in living) if user is not None]
         if users:

@@ -80,7 +80,6 @@ _BUFFER = ("relay.buffer_entries", "relay.buffer_bytes", "relay.spill_bytes")
 
 
 def _relay_buffer(process: RelayProcess) -> list[str]:
-    """Return problems of the relay buffer."""
     coordinator = process.world.coordinator(process.local.site)
     if not isinstance(coordinator, RelayProcess):
         return ["its site has no coordinator at rest"]
@@ -187,7 +186,6 @@ class SeedVerdict:
         self._nemesis.covered["both parts of a site relay"] += len(both)
 
     def _look_at_routes(self) -> None:
-        """Count deliveries and gaps between sites without a connection."""
         covered = self._nemesis.covered
         for process in self._world.processes:
             far = routes_of(self._plan, process.local.site).via

@@ -53,7 +53,6 @@ class EventStream:
             await stream(MEDIA_TYPE, receive, send, self._follow, (SITE_HEADER, quote(self._ring.site).encode()))
 
     def _missed(self) -> bytes:
-        """Return an event about missing events, or nothing."""
         oldest = self._ring.oldest(self._messages)
         first = self._ring.id_of(oldest)
         if self._foreign:
@@ -67,7 +66,6 @@ class EventStream:
         return to_server_sent(self._ring.id_of(self._after), {"event": "gap", **about})
 
     async def _follow(self, write: Write) -> None:
-        """Send new events, and a comment after a pause."""
         ring, missed = self._ring, self._missed()
         # A client that is disconnected before the first event resumes here.
         await write(f"retry: {RETRY_MS}\nid: {ring.id_of(self._after)}\n\n".encode() + missed)

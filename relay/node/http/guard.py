@@ -145,7 +145,6 @@ class GuardedStream:
                 return b""
 
     async def _complete(self, encoded: bytes) -> bytes:
-        """Return the request with this head and its body."""
         try:
             head = Head(encoded, self._bodies)
             if self.crowded and head.path not in PROBES:

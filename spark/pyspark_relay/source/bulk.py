@@ -248,7 +248,6 @@ _SCOPES = {int(scope) for scope in Scope}
 
 
 def _are_sound(kind: Kind, columns: list[Row], vectors: set[int]) -> bool:
-    """Return True only if all rows are valid records."""
     if not all(set(map(type, column)) <= types for column, types in zip(columns, _TYPES[kind], strict=True)):
         return False
     named = dict(zip(kind.__match_args__, columns, strict=True))

@@ -99,5 +99,4 @@ def _headers(event: Mapping[str, Any]) -> list[tuple[str, bytes]]:
 
 
 def _time(event: Mapping[str, Any]) -> int:
-    """Return the time in microseconds."""
     return round(float(event["time"]) * 1e6)

@@ -245,7 +245,6 @@ class ComposeExecutor(Executor):
                 nursery.start_soon(trio.to_thread.run_sync, connect)
 
     async def _harm(self, seats: Iterable[Seat]) -> None:
-        """Apply the conditions of all links of these members."""
         states = {seat: await trio.to_thread.run_sync(each.state) for seat, each in self._setting.containers.items()}
         for seat in self._setting.containers:
             if seat in set(seats) and (pid := states[seat].pid):

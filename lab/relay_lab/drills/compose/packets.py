@@ -35,7 +35,6 @@ def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
 
 
 def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
-    """Yield sentences on missing tools and rights."""
     if not packets:
         return
     dropping, shaping = [any(action.do in verbs for action in packets) for verbs in (DROPPING, SHAPING)]

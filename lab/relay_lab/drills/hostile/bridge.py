@@ -73,7 +73,6 @@ class Assault:
         self._hold(kind, int(self._target.amount) or _CONNECTIONS, [data])
 
     def _announce(self) -> None:
-        """Announce huge frames, one byte at a time."""
         beginnings = [length.to_bytes(4, "big") + bytes(64) for length in _HUGE]
         self._hold("announced frames", int(self._target.amount) or _CONNECTIONS, beginnings)
 

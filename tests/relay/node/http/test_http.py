@@ -88,8 +88,8 @@ async def served(
     secure: bool = True,
     streams_max: int = 12,
 ) -> AsyncIterator[Physical]:
-    """Where the node answers."""
-    with trio.fail_after(20):
+    """Where the node answers, for longer than a page may take on a busy machine."""
+    with trio.fail_after(90):
         async with trio.open_nursery() as nursery:
             app = make_app(replace(node.served(), is_secure=secure, streams_max=streams_max), token)
             yield await nursery.start(serve_http, app, ANY_PORT, node.admissions, settings, None, token)
