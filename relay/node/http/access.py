@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
-from urllib.parse import urlsplit
 
 from starlette.requests import Request
 from starlette.types import ASGIApp
@@ -57,7 +56,7 @@ def why_foreign(request: Request) -> str:
     host = request.headers.get("host", "")
     origin = request.headers.get("origin", host)
     other = request.headers.get("sec-fetch-site") in ("cross-site", "same-site")
-    if other or (origin != host and urlsplit(origin).netloc != host):
+    if other or (origin != host and origin.partition("://")[2] != host):
         return "Pages of other origins are not answered."
     server = request.scope.get("server") or ("", 0)
     name = (host if host.endswith("]") else host.rpartition(":")[0] or host).strip("[]")

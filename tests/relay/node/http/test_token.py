@@ -216,6 +216,16 @@ async def test_a_cross_origin_page_gets_no_event_stream() -> None:
         assert (await ask(place, "/status"))[0] == 200
 
 
+@pytest.mark.parametrize(
+    ("origin", "status"),
+    [("http://127.0.0.1", 200), ("http://evil.example", 403), ("http://[", 403), ("null", 403), ("127.0.0.1", 200)],
+)
+async def test_an_origin_other_than_the_node_is_refused(origin: str, status: int) -> None:
+    async with served(FakeNode()) as place:
+        head = f"GET /status HTTP/1.1\r\nHost: 127.0.0.1\r\nOrigin: {origin}\r\nConnection: close\r\n\r\n"
+        assert (await raw(place, head.encode())).startswith(b"HTTP/1.1 %d " % status)
+
+
 def test_only_loopback_hosts_are_recognized_as_loopback() -> None:
     assert [host for host in ("127.0.0.1", "127.9.9.9", "localhost") if not is_loopback(host)] == []
     assert [host for host in ("0.0.0.0", "10.0.0.1", "0", "", "localhost.example", "127.1") if is_loopback(host)] == []
