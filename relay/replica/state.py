@@ -44,6 +44,8 @@ class ReplicatedState:
         self.produced: dict[Address, int] = {}
         #: Not replicated: numbers of departed members in this application's state.
         self.inherited: dict[Address, int] = {}
+        #: Not replicated: the same of sites that this member does not know yet.
+        self.unknown: dict[str, dict[Address, int]] = {}
         self.remotes: dict[str, Remote] = {}
         #: Sites that this site's stream is held for (`gateway/retention.py`). Empty: for none.
         self.sites = sites
@@ -52,7 +54,7 @@ class ReplicatedState:
     def remote(self, site: str) -> Remote:
         found = self.remotes.get(site)
         if found is None:
-            found = self.remotes[site] = Remote()
+            found = self.remotes[site] = Remote(inherited=self.unknown.pop(site, {}))
         return found
 
     @property
@@ -213,6 +215,8 @@ class ReplicatedState:
         self.buffer.trim(self.buffer.end - 1 - HeldEntries.items_max)  # more would not fit into a joiner's state
         for site, remote in before.items():
             self.remote(site).inherited, self.remote(site).own = remote.inherited, remote.own
+        for site in [each for each in self.unknown if each in self.remotes]:
+            self.remotes[site].inherited = self.unknown.pop(site)
         self._drop_acked()  # one part may hold entries that all sites have
         return [(site, origins) for site, origins in self.baselines() if site not in known]
 

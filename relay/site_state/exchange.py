@@ -253,8 +253,11 @@ class SiteState:
         self.waiting, self._has_state = None, True
         raise_to(self._state.inherited, own)
         bound(self._state.inherited)
-        known = {site: numbers for site, numbers in event.contains.items() if site != self._site and self._is_known(site)}
-        for site, numbers in known.items():
+        others = {site: numbers for site, numbers in event.contains.items() if site != self._site}
+        unknown = self._state.unknown = {site: dict(numbers) for site, numbers in others.items() if not self._is_known(site)}
+        for numbers in unknown.values():
+            bound(numbers)
+        for site, numbers in [each for each in others.items() if each[0] not in unknown]:
             remote = self._state.remote(site)
             raise_to(remote.inherited, {origin: n for origin, n in numbers.items() if remote.admitted.get(origin, 0) < n})
         return [Up(event)]

@@ -17,7 +17,7 @@ from relay.replica.entries import SiteVector
 from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
 from relay.replica.state import ReplicatedState
 from relay.site_state.config import SiteStateConfig
-from relay.site_state.contents import contents_of, from_vectors, lacking, to_vectors
+from relay.site_state.contents import contents_of, from_vectors, lacking, raise_contents, to_vectors
 from sitestack.model.address import Address
 from sitestack.model.level import Level
 from sitestack.model.state_events import Contents, GiveSnapshot, SnapshotGiven
@@ -78,6 +78,7 @@ class StateProvider:
             if snapshot.is_kept(now, ask.member):
                 return self._refuse(ask, StateRefusal.BUSY), None
         contents = contents_of(self._state, self._me)
+        raise_contents(contents, self._state.unknown)
         if lacking(contents, floor):
             return self._refuse(ask, StateRefusal.BEHIND), None
         self._tokens += 1

@@ -365,4 +365,12 @@ RELAY = (
         "piece.source))",
         "tests/relay/gateway/test_routes.py::test_a_site_that_takes_the_id_of_a_route_of_another_does_not_keep_it_out",
     ),
+    trap(
+        "STATE-unknown",
+        "messages of a site that a reload adds are shown again, although the state of another site contains them",
+        "relay/replica/state.py",
+        "Remote(inherited=self.unknown.pop(site, {}))",
+        "Remote()",
+        "tests/relay/site_state/test_exchange.py::test_history_of_a_site_that_is_known_later_is_not_delivered_again",
+    ),
 )

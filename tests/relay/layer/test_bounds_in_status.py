@@ -42,6 +42,7 @@ SHOWN = {
     "relay.replica.state.buffer.spill.segments": "relay.spill_bytes",
     "relay.replica.state.produced": "relay.origins",
     "relay.replica.state.inherited": "origins, at most ORIGINS_MAX of them",
+    "relay.replica.state.unknown": "of one state, at most ORIGINS_MAX of each site",
     "relay.replica.state.remotes": "relay.lineages",
     "relay.replica.state.switches.offline": SITES,
     "relay.replica.state.switches.switches": SITES,

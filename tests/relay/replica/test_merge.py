@@ -274,6 +274,15 @@ def test_a_part_that_knows_nothing_of_a_site_begins_where_the_others_are() -> No
     assert state.merge([knows_less], {}, 0.0) == []
 
 
+def test_a_merge_with_a_part_that_knows_a_site_keeps_what_the_state_of_the_application_contains_of_it() -> None:
+    state = ReplicatedState("SFO", BufferConfig())
+    state.view = View(ViewId(5, F), ViewId(5, F), (F,), ("F",))
+    state.unknown = {"NYC": {D: 7}, "LON": {E: 1}}
+    state.merge([part(3, D, [], {D: 4, E: 2})], {}, 0.0)
+    assert state.remotes["NYC"].inherited == {D: 7}
+    assert state.unknown == {"LON": {E: 1}}
+
+
 def test_a_merge_puts_the_entries_of_both_parts_in_order() -> None:
     held = [HeldEntry(batch(n, D), None) for n in range(1, 6)]
     merged = merge_parts([part(1, D, held[2:], {}), part(1, E, held[:3], {})], {})

@@ -156,6 +156,18 @@ def test_history_that_an_adopted_state_lacks_is_a_gap() -> None:
     ]
 
 
+def test_history_of_a_site_that_is_known_later_is_not_delivered_again() -> None:
+    """The peers of this site are reloaded after the state has come; LON has held its messages meanwhile."""
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    arrives(layer, {"NYC": {A: 5}, "LON": {B: 3}})
+    assert list(layer.state.remotes) == ["NYC"]
+    frame = Frame(D, None, (RemoteBaseline("LON", {B: 2}),))
+    assert said(layer.up(frame, 0.0)) == [Baseline("LON", {B: 2})]
+    assert layer.state.remotes["LON"].inherited == {B: 3}, "what comes of it later is not delivered"
+    assert not layer.state.unknown
+
+
 def test_the_contents_of_a_state_are_forwarded_to_a_joiner() -> None:
     giver, taker = founded(), layer_of("D")
     [down] = giver.down(StateGiven(ONE.id, b"state", {"NYC": {A: 5}}), 0.0)
@@ -241,7 +253,7 @@ def test_an_adopted_state_is_provided_with_the_messages_of_departed_members_of_t
     """SFO began anew with the state of NYC, which has messages of F. A taker where they wait must not show them again."""
     layer = layer_of("E", "NYC")
     layer.up(StateArrived(ONE.id, None), 0.0)
-    arrives(layer, {"SFO": {F: 4}})
+    arrives(layer, {"SFO": {F: 4}, "LON": {B: 3}})
     layer.up(multicast(D, 1), 0.0)
     hear(layer, QUESTION)
     [piece] = layer.down(SnapshotGiven(1, b"state"), 0.0)
@@ -250,6 +262,7 @@ def test_an_adopted_state_is_provided_with_the_messages_of_departed_members_of_t
     header = piece.event.headers[-1]
     assert isinstance(header, StatePiece)
     assert header.contains["SFO"].origins == {D: 1, F: 4}
+    assert header.contains["LON"].origins == {B: 3}, "also of a site that this one does not know"
     [question] = asks(layer.down(FetchState(("NYC",)), 0.0))
     assert question.floor["SFO"].origins == {D: 1, F: 4}, "a state that replaces it must have them too"
 
