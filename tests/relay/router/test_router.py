@@ -164,6 +164,8 @@ def test_a_datagram_goes_to_one_or_is_copied_to_all_others_of_the_site_alone(pla
     assert played.hear(4, routing.SEND, C, b"x") == []
     assert played.router.refused == {"nobody": 1}
     assert said(played.hear(4, routing.QUERY)) == [((4,), [routing.listed(0)])]
+    router = played.router
+    assert (router.registered, router.casts, router.sends, router.queries) == (5, 1, 2, 1)
 
 
 @pytest.mark.parametrize(
