@@ -150,6 +150,14 @@ async def test_a_node_that_ends_before_it_answers_is_an_error_of_the_system(dire
             await fetch_status(path)
 
 
+async def test_a_node_that_does_not_answer_in_time_is_reported(directory: Path) -> None:
+    with socket.socket(socket.AF_UNIX) as silent:
+        silent.bind(str(directory / "a.sock"))
+        silent.listen(1)
+        with pytest.raises(OSError, match=r"no answer within 0\.05 s"):
+            await fetch_status(directory / "a.sock", 0.05)
+
+
 async def test_a_status_request_without_a_node_raises_an_os_error(directory: Path) -> None:
     with pytest.raises(OSError, match=r"."):
         await fetch_status(directory / "nobody.sock")
