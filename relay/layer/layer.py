@@ -179,8 +179,11 @@ class RelayLayer(Layer):
         until the other sites acknowledge.
         """
         batch = frame.batch
-        if frame.dest is None and batch is not None and batch.scope is Scope.ALL and self.state.sites:
-            self.gateway.appended(frame, self.state.append(batch, now), now)
+        if frame.dest is None and batch is not None and batch.scope is Scope.ALL:
+            if self.state.sites:
+                self.gateway.appended(frame, self.state.append(batch, now), now)
+            else:
+                self.state.produced[batch.origin] = batch.last  # where a site begins that is added later
         return [Up(frame)]
 
     def entry(self, frame: Frame, now: float) -> list[Effect]:

@@ -62,6 +62,19 @@ def test_a_site_that_is_added_is_called_and_held_for_from_then_on() -> None:
     verdict(script)
 
 
+def test_a_first_site_that_is_added_begins_after_what_the_dead_have_sent() -> None:
+    """Else an audit would miss at SFO what B sent before SFO was there."""
+    script = sites(nyc_knows=False)
+    say(script, "B", *numbered("b", 1, 3))
+    script.kill("B")
+    script.view("A", "C")
+    change(script, "AC", places(script, SFO=SFO))
+    script.linked(*"AC", *SFO)
+    say(script, "C", "c1")
+    script.everybody_has(SFO, "c1")
+    verdict(script)
+
+
 def test_a_successor_links_a_new_peer_after_the_relay_dies_during_the_change() -> None:
     script = sites(nyc_knows=False)
     change(script, "A", places(script, SFO=SFO))
