@@ -74,7 +74,7 @@ def test_a_shrunk_plan_names_no_removed_site() -> None:
 def test_a_cut_between_two_sites_leaves_the_other_lines_alone() -> None:
     sites, connections = (("NYC", 1), ("SFO", 1), ("TYO", 1)), (("NYC", "SFO"), ("SFO", "TYO"))
     plan = replace(draw_routed(0), sites=sites, connections=connections, lines=(), wan_delay_s=0.0)
-    plan = replace(plan, keys="none", calls=False, state="none", uses_map=False)
+    plan = replace(plan, keys="none", calls=False, state="none", uses_map=False, by_router=False)
     run = SeedRun(replace(plan, faults=(), messages=0, late=None, loss=0.0))
     world = run.world
     for site, hosts in run.hosts.items():

@@ -1,7 +1,4 @@
-"""Coverage: pairs that a campaign must have met, and events that must occur in it at least once.
-
-Events: faults that find a victim, their consequences, and reasons of drops, each several times in a thousand seeds.
-"""
+"""Coverage: pairs that a campaign must have met, and events that must occur in it at least once."""
 
 from __future__ import annotations
 
@@ -66,6 +63,8 @@ FAULTS: dict[str, str] = {
     "reset by both": "U4",
     "lock held": "M6",
     "budget reloaded": "F22",
+    "peer removed": "F22",
+    "peer added": "F22",
     "gap by rule": "F22",
     "site offline by rule": "F22",
     "key repeated": "K1",

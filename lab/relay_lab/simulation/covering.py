@@ -20,7 +20,7 @@ class Covering:
     """The pairs of a set of dimensions that can meet, and arrays of rows in which all of them do."""
 
     def __init__(self, dimensions: Sequence[Mapping[str, float]], faults: Mapping[str, float], never: Collection[Pair]) -> None:
-        """Values and faults have weights, which decide where nothing has to be met; `never`: pairs that cannot meet."""
+        """Weights decide where nothing has to be met; `never`: pairs that cannot meet."""
         self._dimensions = dimensions
         self._faults = faults
         self._weights = {**{name: weight for each in dimensions for name, weight in each.items()}, **faults}

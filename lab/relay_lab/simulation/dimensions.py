@@ -69,6 +69,7 @@ FAULTS = (
     Row(scenarios.wan_cut, 0.35),
     Row(scenarios.wan_cuts_in_turn, 0.15),
     Row(scenarios.router_dies, 0.2, (1, 1, 2)),
+    Row(scenarios.peer_removed, 0.3, (1, 1, 2)),
     Row(scenarios.shortage, 0.6),
     Row(scenarios.slow_wan, 0.04),
     Row(scenarios.narrow_wan, 0.04),
@@ -214,7 +215,7 @@ FEATURES: dict[str, dict[str, Fields]] = {
     "map": {"none": {}, "used": {"uses_map": True}},
     "liar": {"none": {}, "linked": {"has_liar": True}},
     "lanes": {"on": {}, "off": {"lanes": "off"}, "expanded": {"lanes": "expanded"}},
-    "last site": {"in time": {}, "late": {"is_late": True}},
+    "last site": {"in time": {}, "late": {"is_late": True}, "added": {"is_late": True, "adds_late": True}},
     "addresses": {"v4": {}, "v6": {"ipv6": True}},
     "routers": {"none": {}, "one a link": {"by_router": True}},
     "interfaces": {"one": {}, "two": {"interfaces": 2}},
@@ -246,6 +247,8 @@ NEVER: tuple[tuple[tuple[str, ...], tuple[str, ...]], ...] = (
     (("interfaces=one",), ("dead_interface",)),
     (("routers=none",), ("router_dies",)),
     (("sites=routed", "sites=narrow"), ("narrow_wan",)),
+    # A reload does not apply other routes.
+    (("sites=routed", "sites=narrow"), ("last site=added",)),
 )
 
 

@@ -111,11 +111,23 @@ class WanCut:
 
 @dataclass(frozen=True, slots=True)
 class RouterDies:
-    """The gossip router between two sites dies, and another takes its place after a while."""
+    """The gossip router between two sites dies, and restarts later."""
 
     at: float
     length: float
     between: tuple[str, str]
+
+
+@dataclass(frozen=True, slots=True)
+class PeerRemoved:
+    """The members of a site reload their files without a peer, and later with it."""
+
+    at: float
+    length: float
+    site: str
+    peer: str
+    #: Seconds between the reloads of two members.
+    apart_s: float
 
 
 @dataclass(frozen=True, slots=True)
@@ -162,11 +174,28 @@ class Flood:
     size_max: int | None = None
 
 
-WholeFault = Kill | Replace | Leave | Move | CutStream | Burst | Split | Pause | WanCut | RouterDies | SlowWan | Reset | Flood
+WholeFault = (
+    Kill
+    | Replace
+    | Leave
+    | Move
+    | CutStream
+    | Burst
+    | Split
+    | Pause
+    | WanCut
+    | RouterDies
+    | PeerRemoved
+    | SlowWan
+    | Reset
+    | Flood
+)
 Fault = WholeFault | GreyFault
 
 
 def sites_of(fault: Fault) -> tuple[str, ...]:
     """Return the sites that a fault names: one, two, or none."""
+    if isinstance(fault, PeerRemoved):
+        return fault.site, fault.peer
     site, between = getattr(fault, "site", None), getattr(fault, "between", None)
     return (site,) if site is not None else between or ()

@@ -79,7 +79,7 @@ class _Draw:
         return self._with_lasting(replace(plan, faults=tuple([fault for fault in faults if fault.at < LOAD_S])))
 
     def _fields(self) -> dict[str, Any]:
-        """Return the fields of the plan, and those that stand for others, drawn from the values of the row."""
+        """Return fields of the plan, and others, drawn from the values of the row."""
         drawn: dict[str, Any] = {}
         for feature, values in self._space.features.items():
             (name,) = [name for name in values if f"{feature}={name}" in self._row]

@@ -14,7 +14,18 @@ from math import inf
 
 from relay_lab.sim.process import Process
 from relay_lab.sim.spans import overlap_s
-from relay_lab.simulation.faults import CutStream, Fault, Flood, Reset, RouterDies, SlowWan, Split, WanCut, sites_of
+from relay_lab.simulation.faults import (
+    CutStream,
+    Fault,
+    Flood,
+    PeerRemoved,
+    Reset,
+    RouterDies,
+    SlowWan,
+    Split,
+    WanCut,
+    sites_of,
+)
 from relay_lab.simulation.grey_faults import LateLetters, NarrowWire
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
@@ -41,7 +52,7 @@ MINUTE_S = 60.0
 WHOLE_S_MAX = 30.0
 
 #: Faults that take no member away from its companions.
-HARMLESS = CutStream | Flood | Reset | RouterDies | SlowWan | WanCut | LateLetters
+HARMLESS = CutStream | Flood | PeerRemoved | Reset | RouterDies | SlowWan | WanCut | LateLetters
 
 Key = tuple[Address, Scope, int]
 #: Probes are sent in the turn that follows.
@@ -122,14 +133,14 @@ class Liveness:
         return self._plan.duplication_late_s if self._plan.duplication else 0.0
 
     def _allowance_s(self, site: str, start: float, end: float) -> float:
-        """Return the seconds for each further fault in a site, and for late copies, which show a dead process as alive."""
+        """Return the seconds for further faults in a site, and for late copies of a dead process."""
         times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
         further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
         plan = self._plan
         return DETECTION_S * further + self._late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
-        """Return whether both were up for all of the allowed time, and no fault parted them or excused a delay."""
+        """Return whether both were up all the time, and no fault parted them or excused a delay."""
         for each in (sender, receiver):
             # A part without the majority keeps its messages until it merges.
             if each.left or overlap_s(each.paused.until(end), start, end) or overlap_s(each.minor.until(end), start, end):
@@ -281,7 +292,7 @@ def _heard_since(process: Process, since_ns: int) -> dict[Key, int]:
 
 
 def _times(fault: Fault, site: str) -> Iterator[float]:
-    """Yield when a fault begins and ends for the members of a site, in seconds after the load began."""
+    """Yield when (s after the load began) a fault begins and ends for a site."""
     if isinstance(fault, HARMLESS) or site not in (sites_of(fault) or (site,)):
         return
     yield fault.at

@@ -161,7 +161,7 @@ def find_violations(users: Sequence[tuple[Process, LockUser]], settled: bool, ag
 
 
 def _lacks(users: Sequence[LockUser], agreed_s_max: float) -> Iterator[str]:
-    """Report a view that all its members were in for long, and in which one granted no lock."""
+    """Report a long-lived view in which a member granted no lock."""
     stays: dict[ViewId, list[Stay]] = {}
     for user in users:
         for view, stay in user.stays.items():

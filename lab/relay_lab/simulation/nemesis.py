@@ -7,9 +7,7 @@ from collections import Counter
 from collections.abc import Sequence
 from functools import partial
 
-from relay.events import Budget
 from relay.gateway.connections import RouteId
-from relay.replica.held_entries import ENTRIES_MAX
 from relay_lab.sim import network_faults
 from relay_lab.sim.process import Process
 from relay_lab.sim.routers import VirtualRouter
@@ -24,6 +22,7 @@ from relay_lab.simulation.faults import (
     Leave,
     Move,
     Pause,
+    PeerRemoved,
     Replace,
     Reset,
     RouterDies,
@@ -36,6 +35,7 @@ from relay_lab.simulation.grey_nemesis import GreyNemesis
 from relay_lab.simulation.load import Load
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
+from relay_lab.simulation.reloads import Configs, Reloads
 from relay_lab.simulation.routes import router_between, routes_of
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection
@@ -45,14 +45,13 @@ from sitestack.stack.turn import Step
 #: A pause is long when it outlasts detection, every view change, and the grace time of a site.
 LONG_PAUSE_S = 13.0
 
-#: A multiple of the budget -> when it is reloaded, in seconds after the start of the load.
-RELOADS = {2: 8.0, 1: 18.0}
-
 Cut = tuple[frozenset[str], frozenset[str]]
 
 
 class Nemesis:
-    def __init__(self, plan: Plan, world: World, hosts: dict[str, list[Physical]], rng: random.Random) -> None:
+    def __init__(
+        self, plan: Plan, world: World, hosts: dict[str, list[Physical]], configs: Configs, rng: random.Random
+    ) -> None:
         self.plan = plan
         self.world = world
         self.hosts = hosts
@@ -68,6 +67,7 @@ class Nemesis:
         for pair in plan.pairs() if plan.by_router else ():
             self.routers[frozenset(pair)] = VirtualRouter(world.streams, router_between(plan, *pair), pair)
         self._load = Load(plan, world, rng)
+        self.reloads = Reloads(plan, world, configs, self.covered)
         self._rng = rng
         self.began = 0.0
         self.grey = GreyNemesis(plan, world, self.covered, self._ranked, self._leave)
@@ -76,8 +76,7 @@ class Nemesis:
         schedule, start = self.world.schedule, self.world.now
         self.began = start
         self._load.begin()
-        for factor, at in RELOADS.items() if self.plan.reloads_budget else ():
-            schedule.at(start + at, partial(self._reload, factor))
+        self.reloads.begin()
         for fault in self.plan.faults:
             schedule.at(start + fault.at, partial(self.inject, fault))
         if self.plan.late is not None:
@@ -85,14 +84,6 @@ class Nemesis:
             self.restarts += len(self.hosts[site])
             for number, host in enumerate(self.hosts[site]):
                 schedule.at(start + at + 0.1 * number, partial(self._arrive, site, f"{site[0]}{number}", host))
-
-    def _reload(self, factor: int) -> None:
-        """Let all members reload a budget of so many times the plan's, one after the other."""
-        self.covered["budget reloaded"] += 1
-        budget = self.plan.budget
-        changed = Budget(min(factor * budget.budget_entries, ENTRIES_MAX), factor * budget.budget_bytes)
-        for number, process in enumerate(self.world.alive()):
-            self.world.schedule.after(0.1 * number, partial(process.input, changed))
 
     def _arrive(self, site: str, name: str, host: Physical) -> None:
         self.restarts -= 1
@@ -117,6 +108,8 @@ class Nemesis:
             case Flood():
                 self.covered["flood"] += 1
                 self._load.flood(fault)
+            case PeerRemoved():
+                self.reloads.remove_peer(fault)
             case _:
                 self._break_routes(fault)
 
@@ -167,7 +160,7 @@ class Nemesis:
             self.covered["relay in between died with entries of others on their way"] += carried
 
     def _carries(self, end: Process, between: str) -> bool:
-        """Return whether entries of this member are on their way over a route by way of that site."""
+        """Return whether a route through that site carries entries of this member."""
         assert isinstance(end, RelayProcess)
         connections = end.relay.gateway.table.connections.items()
         routed = [each.session for connection, each in connections if isinstance(connection, RouteId)]

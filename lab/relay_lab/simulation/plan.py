@@ -62,6 +62,8 @@ class Plan:
     budget: BufferConfig = field(default_factory=BufferConfig)
     #: A site that starts late, and its seconds after the load has begun.
     late: tuple[str, float] | None = None
+    #: Whether the others add the late site to their peers about when it starts.
+    adds_late: bool = False
     #: The connected pairs of sites, a tree; other pairs reach each other by routes. Empty: all pairs are connected.
     connections: tuple[tuple[str, str], ...] = ()
     link: LinkConfig = field(default_factory=LinkConfig)

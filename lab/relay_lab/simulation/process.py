@@ -300,7 +300,7 @@ class RelayProcess(Process):
             self._watch_fence()
 
     def _watch_fence(self) -> None:
-        """Check that each accepted link belongs to the latest relay of its lineage that this site knows of."""
+        """Check that accepted links belong to the latest known relays of their lineages."""
         gateway = self.relay.gateway
         if gateway.table.links == self._believed:
             return

@@ -75,7 +75,7 @@ class SeedRun:
         configs = {site: _configs(plan, site, hosts) for site in hosts}
         self.world = World(plan.seed, relay_maker(configs, plan))
         self._liar: Liar | None = None
-        self.nemesis = Nemesis(plan, self.world, hosts, self.rng)
+        self.nemesis = Nemesis(plan, self.world, hosts, configs, self.rng)
         self.world.streams.slow += _lines(plan, hosts)
         self.covered = self.nemesis.covered
         self._verdict = SeedVerdict(plan, self.world, self.nemesis)
@@ -296,6 +296,7 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     gateway = GatewayConfig(
         peers=peers, link=plan.link, when_down=dict.fromkeys(others, plan.when_down), offline_after_s=after_s
     )
-    sources = others if plan.state == "across" else ()
+    unknown = () if plan.late is None or not plan.adds_late else plan.late[:1]
+    sources = tuple([other for other in others if other not in unknown]) if plan.state == "across" else ()
     state = SiteStateConfig(SiteStateSettings(sources), transfer, piece_bytes_max=STATE_BYTES)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes, site_state=state)

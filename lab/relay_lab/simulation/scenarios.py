@@ -21,6 +21,7 @@ from relay_lab.simulation.faults import (
     Leave,
     Move,
     Pause,
+    PeerRemoved,
     Replace,
     Reset,
     RouterDies,
@@ -28,7 +29,7 @@ from relay_lab.simulation.faults import (
     Split,
     WanCut,
 )
-from relay_lab.simulation.plan import Plan
+from relay_lab.simulation.plan import LOAD_S, Plan
 
 _CLOSERS: tuple[Literal["sender", "receiver", "both"], ...] = ("sender", "receiver", "both")
 
@@ -155,6 +156,15 @@ def router_dies(rng: random.Random, plan: Plan) -> list[Fault]:
 
 def wan_cut(rng: random.Random, plan: Plan) -> list[Fault]:
     return [WanCut(moment(rng), rng.uniform(0.1, 15.0), rng.random() < 0.3, rng.choice(plan.pairs()))]
+
+
+def peer_removed(rng: random.Random, plan: Plan) -> list[Fault]:
+    """Draw files without a peer, at one end of a link or both."""
+    (one, other), at, apart_s = rng.sample(rng.choice(plan.pairs()), 2), moment(rng), rng.choice((0.0, 0.1, 1.0))
+    faults: list[Fault] = [PeerRemoved(at, min(draw_length(rng), LOAD_S - at), one, other, apart_s)]
+    if rng.random() < 0.3:
+        faults.append(PeerRemoved(at + 0.5, min(draw_length(rng), LOAD_S - at), other, one, apart_s))
+    return faults
 
 
 def wan_cuts_in_turn(rng: random.Random, plan: Plan) -> list[Fault]:

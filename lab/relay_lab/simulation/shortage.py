@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from itertools import accumulate
 
 from relay.replica.buffer import ENTRY_BYTES
@@ -76,8 +76,10 @@ class Shortage:
         uniform: bool = False,
         total: bool = True,
         disks_failed: Collection[str] = (),
+        lacking: Mapping[tuple[str, str], Sequence[tuple[float, float]]] | None = None,
     ) -> None:
-        """`disks_failed` are the sites of which the disk of a member has failed."""
+        """`disks_failed`: sites of failed disks; `lacking`: site, absent peer -> from when to when (s)."""
+        self._lacking = lacking or {}
         self._budget = budget
         self._disks_failed = disks_failed
         self._uniform = uniform
@@ -96,6 +98,8 @@ class Shortage:
         is_first = not _has_begun(process, gap)
         for (origin, first), (since, last, _) in sorted(produce.batches.items()):
             if origin != gap.origin or last < gap.first or first > gap.last:
+                continue
+            if gap.reason == "not_held" and self._was_removed(gap, since, process.local.site):
                 continue
             name = f"{gap.site}/{origin!r} {first}..{last}"
             if since < born_ns and is_first and self._budget.spill is None:  # it holds them for a site to come
@@ -118,8 +122,14 @@ class Shortage:
             return gap.site in self._disks_failed
         return gap.reason != "not_held" or not self._relay_had(gap, origin, first)
 
+    def _was_removed(self, gap: records.Gap, since: int, site: str) -> bool:
+        """Return whether the other site held nothing for this one, which was not among its peers."""
+        age_s = self._budget.budget_age_s
+        spans = self._lacking.get((gap.site, site), ())
+        return any(start + age_s <= min(end, gap.t / 1e9) and since < end * 1e9 for start, end in spans)
+
     def _relay_had(self, gap: records.Gap, origin: Address, first: int) -> bool:
-        """Return whether the relay of that time had itself delivered the batch that it reports as missing."""
+        """Return whether the relay of that time had delivered the batch itself."""
         roles = [
             (record.t, process)
             for process in self._by_site[gap.site]

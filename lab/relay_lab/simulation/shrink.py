@@ -69,7 +69,8 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     """Ways to make a plan simpler, the most telling first."""
     for rate in ("corruption", "duplication", "reordering", "loss", "unicast_share", "site_share"):
         yield lambda plan, rate=rate: replace(plan, **{rate: 0.0})  # type: ignore[misc]
-    yield lambda plan: replace(plan, late=None)
+    yield lambda plan: replace(plan, adds_late=False)
+    yield lambda plan: replace(plan, late=None, adds_late=False)
     yield lambda plan: replace(plan, budget=BufferConfig())
     yield lambda plan: replace(plan, batch_count_max=None)
     yield lambda plan: replace(plan, batch_bytes_max=None, latency_target_s=None)
@@ -108,7 +109,8 @@ def _first_sites(plan: Plan, number: int) -> Plan:
     connections = tuple([pair for pair in plan.connections if names.issuperset(pair)])
     lines = tuple([line for line in plan.lines if names.issuperset(line[:2])])
     late = plan.late if plan.late is not None and plan.late[0] in names else None
-    return replace(plan, sites=sites, connections=connections, lines=lines, late=late, faults=_within(plan.faults, names))
+    plan = replace(plan, late=late, adds_late=plan.adds_late and late is not None)
+    return replace(plan, sites=sites, connections=connections, lines=lines, faults=_within(plan.faults, names))
 
 
 def _within(faults: tuple[Fault, ...], names: set[str]) -> tuple[Fault, ...]:

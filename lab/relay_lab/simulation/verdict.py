@@ -290,7 +290,8 @@ class SeedVerdict:
         """
         plan = self._plan
         failed = self._nemesis.grey.disks_failed
-        shortage = Shortage(self._world.processes, plan.budget, plan.agreement == "uniform", plan.order == "total", failed)
+        lacking, is_uniform = self._nemesis.reloads.lacking, plan.agreement == "uniform"
+        shortage = Shortage(self._world.processes, plan.budget, is_uniform, plan.order == "total", failed, lacking)
         parted, away, switched = self._parted(), self._away(), self._switched()
         for process in self._world.processes:
             gaps = [record for record in process.records if isinstance(record, records.Gap)]
@@ -316,7 +317,7 @@ class SeedVerdict:
         return {(site, event.site) for site, event in events if isinstance(event, SiteSwitched) and event.is_offline}
 
     def _away(self) -> set[tuple[str, str]]:
-        """Return pairs of sites of which one had the other down, too slow to be waited for, or not yet there."""
+        """Return pairs of sites of which one had the other down, too slow, or not yet there."""
         sites = [site for site, _ in self._plan.sites]
         late = () if self._plan.late is None else (self._plan.late[0],)
         found = {pair for site in sites for each in late for pair in ((site, each), (each, site))}

@@ -51,7 +51,7 @@ async def _compile(name: str, jar: Path, classes: Path) -> None:
 
 
 def _write_stack(major: str, task: PeerTask, scenario: str, directory: Path) -> Path:
-    """Return the files of a member's stack; each has its own, since the bridges of two sites listen at different ports."""
+    """Return the files of a member's stack: bridges of two sites listen at different ports."""
     directory.mkdir()
     port, bridge = task.ports[task.site], task.ports[2:4]
     plan = stacks.StackPlan(
