@@ -59,8 +59,9 @@ RELAY = (
         "R7",
         "a relay without a link forgets what its site sends",
         "relay/layer/layer.py",
-        "batch.scope is Scope.ALL and self.state.sites:",
-        "batch.scope is Scope.ALL and self.state.sites and (self.gateway.table.links or not self.gateway.active):",
+        "            if self.state.sites:\n                self.gateway.appended(",
+        "            if self.state.sites and (self.gateway.table.links or not self.gateway.active):\n"
+        "                self.gateway.appended(",
         "tests/simulation/relay/test_takeover_stories.py::test_messages_sent_without_a_link_or_during_a_replay_queue_behind_it",
     ),
     trap(
@@ -260,6 +261,14 @@ RELAY = (
             Edit("relay/gateway/sender.py", "import Batch", "import Batch, Scope"),
         ),
         ("tests/relay/gateway/test_injector.py::test_a_view_that_the_peer_knows_already_does_not_keep_the_window_full",),
+    ),
+    trap(
+        "X5-first-site",
+        "a site without peers does not count what it sent, and a site that is added is not told where to begin",
+        "relay/layer/layer.py",
+        "                self.state.produced[batch.origin] = batch.last  #",
+        "                pass  #",
+        "tests/simulation/relay/test_changed_peers.py::test_a_first_site_that_is_added_begins_after_what_the_dead_have_sent",
     ),
     trap(
         "X11 senders",
