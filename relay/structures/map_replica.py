@@ -170,6 +170,8 @@ class MapReplica(Structure):
                 [digests] = fields
                 if self._questions.statistics().current_buffer_used < QUESTIONS_MAX:
                     self._questions.send_nowait((source, digests))
+                if self._is_leader() and self._site_of(source) == self._channel.site and self.state.differing(digests):
+                    self._pull_from(source)  # it may have what its leader, which opened the map later, lacks
             case "E" | "B":
                 [packed] = fields if kind == "E" else [()]
                 if source == self._source:

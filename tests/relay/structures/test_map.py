@@ -210,9 +210,14 @@ async def test_missing_entries_are_pulled_from_another_member_and_reported_by_co
         assert await equal(*opened.values()) == {"k": b"v"}
 
 
+def delete(replica: MapReplica) -> None:
+    """Delete the entry `k` at this member alone."""
+    replica.state.merge("k", replica.state.write("k", None, "SFO", b"E" * 16, 0))
+
+
 def forget(replica: MapReplica) -> None:
     """Remove the entry `k` from this member alone."""
-    replica.state.merge("k", replica.state.write("k", None, "SFO", b"E" * 16, 0))
+    delete(replica)
     replica.state.purge(1 << 62)
 
 
@@ -228,6 +233,24 @@ async def test_entries_that_a_leader_pulls_from_another_site_reach_its_site_at_o
         forget(follower)
         leader._pull_from(next(peer for peer in leader._peers if leader._site_of(peer) == "NYC"))
         assert await equal(*opened.values()) == {"k": b"v"}
+
+
+async def test_what_only_the_followers_of_a_site_have_reaches_their_leader(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The leader opened the map behind a slow wire without the tombstone, which a follower and another site lack or have."""
+    monkeypatch.setattr("relay.structures.map_replica.REPAIR_S", 1e6)
+    async with maps() as (_, opened):
+        await opened["A"].put("k", b"v")
+        await equal(*opened.values())
+        leader, follower = opened["D"].replica, opened["E"].replica
+        while any(each._source is not None or each._due for each in (leader, follower)):  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.01)
+        for member in "AB":
+            delete(opened[member].replica)
+        forget(leader)
+        follower._pull_from(next(peer for peer in follower._peers if peer == opened["D"].replica._channel.me))
+        assert await equal(opened["D"], opened["E"]) == {"k": b"v"}
+        leader._pull_from(next(peer for peer in leader._peers if leader._site_of(peer) == "NYC"))
+        assert await equal(*opened.values()) == {}
 
 
 async def test_the_owner_orders_all_writes() -> None:
