@@ -144,8 +144,7 @@ class TcpStreams:
     def dial(self, source: Physical, target: Physical, done: Callable[[TcpStream | None], None]) -> None:
         """Connect; `done` gets the dialing end, or None without a listener or with a broken route.
 
-        On a slow route the other end learns of the connection later than this one, as on a network: by the last
-        packet of the handshake.
+        On a slow route the other end learns of it later, by the last packet of the handshake.
         """
         there, back = self.slowness(source, target), self.slowness(target, source)
         delay_s = sum(each.delay_s for each in (there, back) if each is not None)

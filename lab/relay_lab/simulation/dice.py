@@ -43,8 +43,7 @@ def some_others(rng: random.Random, plan: Plan, site: str) -> list[str]:
 def back_s(rng: random.Random, plan: Plan, site: str) -> float | None:
     """After how many seconds a process is started again, None for never.
 
-    Always started again are the only member of a site, and members of a site in between, without which the ends of a route
-    would never meet again.
+    The only member of a site always is, and members in between, without which the ends of a route never meet.
     """
     alone = dict(plan.sites)[site] == 1 or site in plan.between()
     return rng.uniform(0.0, 8.0) if alone or rng.random() < 0.5 else None

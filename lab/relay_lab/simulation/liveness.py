@@ -26,7 +26,7 @@ from relay_lab.simulation.faults import (
     WanCut,
     sites_of,
 )
-from relay_lab.simulation.grey_faults import LateLetters, NarrowWire
+from relay_lab.simulation.grey_faults import LateLetters, NarrowWire, SmallOnly
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
 from sitestack.journal import records
@@ -96,13 +96,17 @@ class Liveness:
 
     def is_timed(self) -> bool:
         """Return whether T1 holds. With a flow-control window of a few frames the coordinator's own
-        messages pass before forwarded ones; with small bounds a receiver takes eight frames out of
-        order, and waits for most of a large message.
+        messages pass before forwarded ones; with small bounds a receiver waits for most of a large message.
         """
         plan = self._plan
         is_disturbed = max(plan.loss, plan.reordering) > LOSSY
         is_held_up = plan.has_small_bounds and is_disturbed and plan.size_max >= HUGE_BYTES
         return plan.window_bytes is None and not is_held_up
+
+    def wire_s(self, site: str) -> float:
+        """Return the longest wait of multicasts for a narrow wire."""
+        here = [process for process in self._processes if process.local.site == site]
+        return _WireBacklog(self._plan, self._nemesis.began, site, here).most()
 
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
         """Yield for each sender and receiver the first late multicast, although both stayed in one part."""
@@ -152,17 +156,20 @@ class Liveness:
         )
 
     def _is_excused(self, one: Process, other: Process, start: float, end: float) -> bool:
-        """Return whether an application that does not read, also until another site's state comes, or a
-        hole excuses a late delivery.
+        """Return whether an application that does not read, also until another site's state comes, a hole,
+        or a queue that a frame in small pieces overflows excuses a late delivery.
 
-        With `order: fifo` no member forwards messages around a hole: it blocks its two ends, and
-        with `agreement: uniform` all members that wait for them.
+        With `order: fifo` a hole blocks its two ends, with `agreement: uniform` all that wait for them.
         """
         site, grey, plan = one.local.site, self._nemesis.grey, self._plan
         if any(where == site and overlap_s([span], start, end) for where, span in grey.waited):
             return True
         here = [process for process in self._processes if process.local.site == site]
         if plan.state == "across" and any(overlap_s(process.withheld.until(end), start, end) for process in here):
+            return True
+        after, until = start - self._nemesis.began, end - self._nemesis.began
+        lasting = [each for each in plan.faults if isinstance(each, NarrowWire | SmallOnly) and each.site == site]
+        if len({type(each) for each in lasting if overlap_s([(each.at, each.at + each.length)], after, until)}) > 1:
             return True
         hosts = {one.physical.host, other.physical.host}
         holes = [ends for where, ends, span in grey.holes if where == site and overlap_s([span], start, end)]
@@ -238,6 +245,9 @@ class _WireBacklog:
                     before, left = behind[-1]
                     behind.append((t, max(0.0, left - (t - before)) + size / wire.bytes_per_s))
             self._behind.append(behind)
+
+    def most(self) -> float:
+        return max([seconds for behind in self._behind for _, seconds in behind], default=0.0)
 
     def at(self, t: float) -> float:
         """Return seconds until the slowest wire has carried everything sent up to `t`."""

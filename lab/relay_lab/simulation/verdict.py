@@ -151,7 +151,9 @@ class SeedVerdict:
         nemesis.covered["lock held"] += sum(len(user.held) for _, user in users)
         # An application that reads nothing, and a small window, hold back all multicasts.
         is_slow = not self.liveness.is_timed() or any(isinstance(fault, SlowApplication) for fault in plan.faults)
-        said += [f"M6 {what}" for what in find_violations(users, settled, inf if is_slow else AGREED_S_MAX)]
+        wires_s = max([self.liveness.wire_s(site) for site, _ in plan.sites], default=0.0) if users else 0.0
+        agreed_s_max = inf if is_slow else AGREED_S_MAX + wires_s
+        said += [f"M6 {what}" for what in find_violations(users, settled, agreed_s_max)]
         said += [f"M7 {what}" for what in self._states(settled)]
         said += [f"M8 {what}" for what in self._maps(settled)]
         applications = [p.application for p in processes if isinstance(p, RelayProcess) and p.application is not None]
@@ -321,6 +323,7 @@ class SeedVerdict:
         sites = [site for site, _ in self._plan.sites]
         late = () if self._plan.late is None else (self._plan.late[0],)
         found = {pair for site in sites for each in late for pair in ((site, each), (each, site))}
+        found |= self._nemesis.reloads.lacking.keys()
         for process in self._world.processes:
             for record in process.records:
                 if isinstance(record, records.GlobalView):
