@@ -11,7 +11,7 @@
     C   compare       multicast or unicast: send your digests
     D   digests       the answer
     S   sweep         multicast: report when your site has sent all writes up to this time
-    N   nothing left  multicast: this site has sent them
+    N   nothing left  multicast: this site has sent them; with True: and received those of all sites
 
 Repair is pulling. Every `REPAIR_S` seconds, and at once after a gap or from a new member, the first member
 of a site that has the map, its leader here, pulls from one of another site; the others pull from it.
@@ -91,6 +91,8 @@ class MapReplica(Structure):
         self._peers: dict[Address, None] = {}
         self._due: dict[Address, None] = {}
         self._poked = trio.Event()
+        #: Sites to pull from, as their writes may be missing.
+        self._lacking: set[str] = set()
         #: While this member opens the map: those that have opened it.
         self._holders: dict[Address, None] | None = None
         #: The member that this one pulls from, whether its answer has ended, and whether it had news.
@@ -149,6 +151,7 @@ class MapReplica(Structure):
             raise ProtocolError("map_message") from error
         if source != self._channel.me and source not in self._peers:
             self._peers[source] = None
+            self._lacking.add(self._site_of(source))
             self._pull_from(source)
 
     def _accept(self, source: Address, kind: str, *fields: Any) -> None:
@@ -194,8 +197,8 @@ class MapReplica(Structure):
                 if self.state.observe(upto, self.now_ms()):
                     self._sweep.begin(upto)
             case "N":
-                upto, _ = fields
-                if self._sweep.report(upto, self._site_of(source), self._channel.sites):
+                upto, has_all = fields
+                if self._sweep.report(upto, self._site_of(source), has_all, self._channel.sites):
                     self.state.purge(upto)
             case _:
                 raise ProtocolError("map_message")
@@ -240,6 +243,7 @@ class MapReplica(Structure):
 
     def note_gap(self, gap: Gap) -> None:
         """As `Structure`. Pull from the site whose messages are missing."""
+        self._lacking.add(gap.site)
         for peer in self._peers:
             if self._site_of(peer) == gap.site:
                 self._pull_from(peer)
@@ -318,6 +322,9 @@ class MapReplica(Structure):
         Return whether all have come.
         """
         self._source, self._ended, self._learned = peer, False, False
+        site = self._site_of(peer)
+        was_lacking = site in self._lacking
+        self._lacking.discard(site)
         try:
             self.state.expire(self.now_ms())
             await self.submit(["Q", digests or self.state.digests()], Scope.UNICAST, peer)
@@ -334,6 +341,8 @@ class MapReplica(Structure):
             return False
         finally:
             self._source = None
+            if was_lacking and not self._ended:
+                self._lacking.add(site)
 
     async def _answer_questions(self) -> None:
         async for source, digests in self._asked:
@@ -366,7 +375,8 @@ class MapReplica(Structure):
                 if not reports:
                     self._submit_now(["S", upto])
                 elif self._is_leader():
-                    self._submit_now(["N", upto, channel.site])
+                    has_all = self._sweep.is_sent(channel.sites) and self._lacking.isdisjoint({*channel.sites} - {channel.site})
+                    self._submit_now(["N", upto, has_all])
 
     def now_ms(self) -> int:
         return int(self._clock() * 1000)

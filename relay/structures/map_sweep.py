@@ -1,9 +1,9 @@
-"""The sweep of tombstones: they are forgotten once every site has sent all older writes.
+"""The sweep of tombstones: they are forgotten once every site has all older writes.
 
-A tombstone must outlive every older write of its key that is still on its way. The first site begins
-a sweep at its time T; from then on all clocks are above T. One step later, when writes under way are
-in the streams, the leader of each site reports. The stream of a site is FIFO, so a member with the
-reports of all sites has all writes up to T. A missing report, as of a dead or offline site, keeps the
+A tombstone must outlive every older write of its key. The first site begins a sweep at its time T;
+from then on all clocks are above T. One step later, when writes under way are in the streams, the
+leader of each site reports. Streams are FIFO, so a leader with all reports has all writes up to T,
+once it has repaired its gaps; it reports that too. A missing report, as of a dead site, keeps the
 tombstones.
 """
 
@@ -16,11 +16,16 @@ class Sweep:
     def __init__(self) -> None:
         #: The time of the sweep (ticks); 0 for none.
         self._upto = self._before = 0
-        self._reported: set[str] = set()
+        #: Sites that have sent all, and those that have received all.
+        self._sent: set[str] = set()
+        self._complete: set[str] = set()
 
     def begin(self, upto: int) -> None:
         if upto != self._upto:
-            self._upto, self._reported = upto, set()
+            self._upto, self._sent, self._complete = upto, set(), set()
+
+    def is_sent(self, sites: Collection[str]) -> bool:
+        return self._sent.issuperset(sites)
 
     def step(self, starts: int, is_first: bool) -> Iterator[tuple[int, bool]]:
         """Yield the times to send: with True as a report of this site, with False as a beginning.
@@ -34,12 +39,14 @@ class Sweep:
             yield self._upto or starts, False
         self._before = self._upto
 
-    def report(self, upto: int, site: str, sites: Collection[str]) -> bool:
-        """Note the report of a site; return whether all sites have reported now."""
+    def report(self, upto: int, site: str, has_all: bool, sites: Collection[str]) -> bool:
+        """Note the report of a site; return whether all sites have all writes now."""
         if upto != self._upto or not upto:
             return False
-        self._reported.add(site)
-        if not self._reported.issuperset(sites):
+        self._sent.add(site)
+        if has_all:
+            self._complete.add(site)
+        if not self._complete.issuperset(sites):
             return False
         self._upto = 0
         return True

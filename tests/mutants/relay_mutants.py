@@ -271,6 +271,22 @@ RELAY = (
         "tests/simulation/relay/test_changed_peers.py::test_a_first_site_that_is_added_begins_after_what_the_dead_have_sent",
     ),
     trap(
+        "M8-sweep",
+        "a site reports that it has all writes of a map although it has not repaired a gap",
+        "relay/structures/map_replica.py",
+        "self._lacking.isdisjoint({*channel.sites} - {channel.site})",
+        "True",
+        "tests/relay/structures/test_map.py::test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_their_gap",
+    ),
+    trap(
+        "M8-leader",
+        "a leader does not look at what only members of its site have",
+        "relay/structures/map_replica.py",
+        "and self.state.differing(digests):",
+        "and False:",
+        "tests/relay/structures/test_map.py::test_what_only_the_followers_of_a_site_have_reaches_their_leader",
+    ),
+    trap(
         "X11 senders",
         "nobody tells the senders that a site lags by the budget",
         "relay/layer/layer.py",

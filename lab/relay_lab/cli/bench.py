@@ -148,7 +148,7 @@ def _print_table(
     ratio_name: str = "",
     ratios: Mapping[str, Mapping[str, float]] | None = None,
 ) -> None:
-    """Print a row for each object with figures, and the ratios of each name below its last row; nothing without rows."""
+    """Print a row for each object, and the ratios of each name below its last row."""
     if not rows:
         return
     table = Table(title=title, title_justify="left")

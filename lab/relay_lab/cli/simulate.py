@@ -49,7 +49,7 @@ def run_all(work: Callable[[T], R], items: Iterable[T], count: int) -> Iterator[
 
 
 def _end_with_parent() -> None:
-    """End a process of the pool with its parent: it would not notice otherwise, since it holds its own work pipe open."""
+    """End a process of the pool with its parent, whose death it would not notice."""
     parent = multiprocessing.parent_process()
     assert parent is not None
 

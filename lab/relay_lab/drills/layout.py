@@ -164,10 +164,7 @@ def _reserve_pair(reserved: list[socket.socket], host: str) -> int:
 
 
 def _reserve(reserved: list[socket.socket], host: str) -> int:
-    """Return a free TCP port, reserved while its socket is open.
-
-    The socket is bound but does not listen: members, which set SO_REUSEADDR, can bind the port.
-    """
+    """Return a free TCP port, reserved while its socket is open. Members, which set SO_REUSEADDR, can bind it."""
     sock = socket.socket(_family(host), socket.SOCK_STREAM)
     reserved.append(sock)
     sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)

@@ -72,8 +72,6 @@ def _gaps_max(method: Sequence[Action], rate: float) -> dict[str, int]:
 def _draw_harm(rng: random.Random, seconds: float) -> list[Action]:
     """Draw faults that end before the next begins. The last in line of each site is never killed, so
     one member lives long.
-
-    The others are killed first, so that it relays from then on.
     """
     mortal = [f"{seat.site}.{seat.name}" for place, seat in enumerate(seat_members(SITES, MEMBERS)) if (place + 1) % MEMBERS]
     unharmed = rng.sample(mortal, len(mortal))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Awaitable, Callable, Collection
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
@@ -21,6 +21,7 @@ from sitestack.layers.batching import BatchingConfig
 from sitestack.layers.membership.config import MembershipConfig
 from sitestack.model.address import Address
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
+from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message, Scope
 from sitestack.structures.locks import Request
 from sitestack.transport.memory import MemoryNetwork
@@ -292,6 +293,46 @@ async def test_tombstones_are_removed_once_every_site_has_reported(monkeypatch: 
     async with maps() as (_, opened):
         await opened["A"].put("k", b"v")
         await opened["D"].delete("k")
+        while any(each.replica.state.entries for each in opened.values()):  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.05)
+
+
+async def test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_their_gap(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("relay.structures.map_replica.SWEEP_S", 0.2)
+    async with maps() as (_, opened):
+        await opened["A"].put("k", b"v")
+        await equal(*opened.values())
+        await opened["A"].put("swept", b"v")
+        await opened["A"].delete("swept")
+        leader, far = opened["A"].replica, opened["D"].replica
+        while leader._source is not None or leader._due:  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.01)
+        pull, may_pull = leader._pull, trio.Event()
+
+        async def wait_and_pull(peer: Address) -> bool:
+            await may_pull.wait()
+            return await pull(peer)
+
+        monkeypatch.setattr(leader, "_pull", wait_and_pull)
+        for member in "DE":
+            delete(opened[member].replica)
+        for member in "AB":
+            opened[member].replica.note_gap(Gap("SFO", far._channel.me, 1, 1, GapReason.BUDGET))
+        reports: list[str] = []
+        report = far._sweep.report
+
+        def note(upto: int, site: str, has_all: bool, sites: Collection[str]) -> bool:
+            reports.append(site if far._sweep.is_sent(sites) else "")
+            return report(upto, site, has_all, sites)
+
+        monkeypatch.setattr(far._sweep, "report", note)
+        while min(reports.count("NYC"), reports.count("SFO")) < 3:  # noqa: ASYNC110 (no event)
+            await trio.sleep(0.01)
+        assert "k" in far.state.entries
+        may_pull.set()
+        assert await equal(*opened.values()) == {}
         while any(each.replica.state.entries for each in opened.values()):  # noqa: ASYNC110 (no event)
             await trio.sleep(0.05)
 

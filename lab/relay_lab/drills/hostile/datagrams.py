@@ -82,8 +82,6 @@ class Assailant:
     def _flood(self, beside: int) -> None:
         """Send short packets to each member and to the group in turn: half with a valid beginning,
         half garbage.
-
-        Where members seal, a part of the garbage is a whole envelope without a valid proof.
         """
         spared = beside and not self._target.raw
         heard = [self._group] if spared else [*self._places(), self._group]
