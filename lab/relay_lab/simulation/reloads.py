@@ -6,6 +6,7 @@ from collections import Counter
 from collections.abc import Callable
 from dataclasses import replace
 from functools import partial
+from math import inf
 
 from relay.events import Budget, Peers
 from relay.layer import RelayConfig
@@ -49,15 +50,20 @@ class Reloads:
             late, at = self._plan.late
             for number, site in enumerate(each for each in self._configs if each != late):
                 schedule.after(at + number, partial(self._add, site, late, APART_S))
+                self._note_lack(site, late, -inf, self._world.now + at + number, APART_S)
 
     def remove_peer(self, fault: PeerRemoved) -> None:
         self._covered["peer removed"] += 1
         self._remove(fault.site, fault.peer)
         self._reload(fault.site, fault.apart_s, partial(self._peers, fault.site))
         self._world.schedule.after(fault.length, partial(self._add, fault.site, fault.peer, fault.apart_s))
-        members = dict(self._plan.sites)[fault.site]
-        span = self._world.now, self._world.now + fault.length + fault.apart_s * members
-        self.lacking.setdefault((fault.site, fault.peer), []).append(span)
+        now = self._world.now
+        self._note_lack(fault.site, fault.peer, now, now + fault.length, fault.apart_s)
+
+    def _note_lack(self, site: str, peer: str, since: float, until: float, apart_s: float) -> None:
+        """`until`: when the first member has the peer again."""
+        members = dict(self._plan.sites)[site]
+        self.lacking.setdefault((site, peer), []).append((since, until + apart_s * members))
 
     def _change_budget(self, factor: int) -> None:
         self._covered["budget reloaded"] += 1
