@@ -43,6 +43,10 @@ def relay(ctx: click.Context) -> None:
         ctx.exit(EXIT_USAGE)
 
 
+#: Others may pass, such as a full disk.
+_MISTAKES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+
+
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         status = relay.main(arguments, prog_name="relay", standalone_mode=False)
@@ -58,7 +62,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except LocalError as error:
         _fail(str(error))
     except OSError as error:
-        _fail(f"relay: {error.filename or 'the system'}: {error.strerror or error}")
+        code = EXIT_USAGE if isinstance(error, _MISTAKES) else EXIT_CHECK_FAILED
+        _fail(f"relay: {error.filename or 'the system'}: {error.strerror or error}", code)
     sys.exit(status if isinstance(status, int) else 0)
 
 

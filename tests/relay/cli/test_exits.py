@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import re
 from http.client import FORBIDDEN, NOT_FOUND, SERVICE_UNAVAILABLE, UNAUTHORIZED
 from pathlib import Path
@@ -10,7 +12,7 @@ from tempfile import TemporaryDirectory
 import pytest
 import trio
 
-from relay.cli import exits
+from relay.cli import app, exits
 from relay_lab.drills.soak import Soak
 from sitestack.model.errors import SlowConsumer
 from tests.harness.command_line import Run
@@ -41,6 +43,27 @@ def test_done_failed_and_wrong_usage(run: Run) -> None:
     assert run("--version").code == exits.EXIT_DONE
     assert run("status").code == exits.EXIT_CHECK_FAILED
     assert run("stratus").code == exits.EXIT_USAGE
+
+
+@pytest.mark.parametrize(
+    ("number", "code"),
+    [
+        (errno.ENOSPC, exits.EXIT_CHECK_FAILED),
+        (errno.EMFILE, exits.EXIT_CHECK_FAILED),
+        (errno.ENOENT, exits.EXIT_USAGE),
+        (errno.EACCES, exits.EXIT_USAGE),
+    ],
+)
+def test_a_restart_helps_where_the_machine_lacks_something_for_now(
+    run: Run, monkeypatch: pytest.MonkeyPatch, number: int, code: int
+) -> None:
+    """systemd starts a node again after 1, not after 2."""
+
+    def refuse(*arguments: object, **options: object) -> None:
+        raise OSError(number, os.strerror(number), "/journal")
+
+    monkeypatch.setattr(app.relay, "main", refuse)
+    assert run("version") == (code, "", f"relay: /journal: {os.strerror(number)}\n")
 
 
 @pytest.mark.parametrize(
