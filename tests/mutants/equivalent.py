@@ -26,6 +26,12 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "self._ack_due, self._unacked_bytes = None, 1",
     ): "one byte of a quarter of a window of many thousands",
     (
+        "relay/journal/store.py",
+        "#: segment.",
+        "self._began_w = 0",
+        "pass",
+    ): "each segment sets it as it begins, before any record asks",
+    (
         "relay/layer/layer.py",
         "source = self._proxy(frame.batch.site, frame.batch.origin)",
         "effects.append(Up(Frame(source, None, (), frame.batch, False, frame.seqno, frame.stream)))",

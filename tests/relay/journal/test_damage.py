@@ -108,6 +108,19 @@ def test_a_missing_segment_is_reported_and_a_missing_path_raises(tmp_path: Path)
         find_journals([tmp_path / "elsewhere"], [])
 
 
+def test_segments_in_several_directories_are_read_in_order(tmp_path: Path) -> None:
+    """As after a move to another disk."""
+    store = JournalStore(JournalOptions(tmp_path / "new", segment_bytes=1), "NYC", UUID, "A")
+    for record in WRITTEN:
+        store.write(record)
+    (tmp_path / "old").mkdir()
+    first = "A-00010203.000001.rlj"
+    (tmp_path / "new" / first).rename(tmp_path / "old" / first)
+    problems: list[Problem] = []
+    [journal] = find_journals([tmp_path / "new", tmp_path / "old"], problems)
+    assert (journal.begins, journal.segments[0].name, problems) == (1, first, [])
+
+
 def test_a_file_that_is_no_journal_is_a_problem(tmp_path: Path) -> None:
     (tmp_path / "empty.rlj").touch()
     (tmp_path / "noise.rlj").write_bytes(random.Random(1).randbytes(1_000))

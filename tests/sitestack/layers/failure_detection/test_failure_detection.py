@@ -293,6 +293,16 @@ def test_a_deaf_member_that_a_new_view_keeps_is_suspected_until_it_answers() -> 
     assert hear(detector, C, 3.1, NotHeard()) == [Dropped("not_monitored")]
 
 
+def test_a_deaf_member_that_has_left_and_come_back_is_cleared_by_any_frame() -> None:
+    detector = make()
+    hear(detector, C, 0.1, NotHeard())
+    detector.up(ViewInstalled(view_of(2, "AB"), None), 0.2)
+    detector.up(ViewInstalled(view_of(3, "ABC"), None), 0.3)
+    assert live(detector, 2.9, B, start=0.3) == []
+    hear(detector, C, 3.2)
+    assert live(detector, 2.0, B, C, start=3.3) == []
+
+
 @pytest.mark.parametrize(("silent", "told"), [(A, [None]), (C, [])])
 def test_only_the_coordinator_is_notified_that_it_is_not_received(silent: Address, told: list[None]) -> None:
     """Other pairs may continue without receiving each other: their messages travel by the coordinator.

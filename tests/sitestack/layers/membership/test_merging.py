@@ -7,7 +7,15 @@ from dataclasses import replace
 import pytest
 
 from sitestack.layers.membership.config import LeaderTimes
-from sitestack.layers.membership.headers import FlushRequest, JoinRequest, MergeHint, MergeRefusal, MergeReply
+from sitestack.layers.membership.headers import (
+    FlushRequest,
+    JoinRequest,
+    MergeFetch,
+    MergeFetched,
+    MergeHint,
+    MergeRefusal,
+    MergeReply,
+)
 from sitestack.layers.membership.leader import Leader
 from sitestack.layers.membership.merging import Merging
 from sitestack.layers.membership.promises import Promises
@@ -277,6 +285,19 @@ def test_the_parts_that_answer_whole_are_merged_without_the_one_that_does_not() 
     effects = a.merging.expire(1.1 + TIMES.survey_timeout_s)
     assert a.says(C, MergeRefusal((D,))) in effects
     assert flush_requests(effects) == [A, B, E]
+
+
+def test_a_part_that_does_not_fetch_in_time_is_refused_and_the_others_merge() -> None:
+    a = Coordinator("A", view_of(3, "AB"), fetches=True)
+    a.finds(coordinates("C"), coordinates("E"))
+    a.merging.replied(C, MergeReply(view_of(2, "CD")), 1.1)
+    a.merging.replied(E, MergeReply(view_of(2, "EF")), 1.1)
+    assert a.says(F, MergeFetch(1, (A, C, E))) in a.answers(D, F)
+    for member in (A, B, C, D, F):
+        assert a.merging.heard_fetched(member, MergeFetched(1, True), 1.3) == []
+    effects = a.merging.expire(1.3 + TIMES.fetch_limit_s)
+    assert effects[:2] == [Up(Unreached((E,), ("E",), "merge")), a.says(E, MergeRefusal(()))]
+    assert flush_requests(effects) == [A, B, C]
 
 
 def test_it_is_tried_again_less_and_less_often_until_the_silent_one_answers_late() -> None:
