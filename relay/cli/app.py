@@ -43,7 +43,7 @@ def relay(ctx: click.Context) -> None:
         ctx.exit(EXIT_USAGE)
 
 
-#: Others may pass, such as a full disk.
+#: Other errors may pass.
 _MISTAKES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
 
 

@@ -98,7 +98,7 @@ class _Draw:
         rng = self._dice("links")
         if is_far:  # and no link comes up over a route of which all lines are as late as can be
             delay_s = draw_delay(rng) / max(1, len(plan.connections))
-            if plan.offline_after_s is not None:  # no link comes up in the time of the rule
+            if plan.offline_after_s is not None:  # or no link comes up
                 delay_s = min(delay_s, 0.2)
             # A call by way of a router takes ten delays of a half of the route, at most 3 s (`BridgeConfig`).
             plan = replace(plan, wan_delay_s=round(min(delay_s / 2, 0.2) if plan.by_router else delay_s, 4))

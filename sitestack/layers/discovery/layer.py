@@ -120,7 +120,8 @@ class Discovery(Layer):
         self._search: Search | None = None
         self._initial_hosts = config.initial_hosts
         self._registered: tuple[Physical, ...] = ()
-        self._watched: tuple[tuple[Address, Physical], ...] = ()
+        self._watched: tuple[Address, ...] = ()
+        self._watched_at: tuple[tuple[Address, Physical], ...] = ()
         self._handlers: dict[type[Header], Callable[[Any, Address, float], list[Effect]]] = {
             WhoIsThere: self._handle_who_is_there,
             IAmHere: self._handle_i_am_here,
@@ -142,11 +143,16 @@ class Discovery(Layer):
         if isinstance(event, SetRegistered):
             return self._set_registered(event.contacts[:INITIAL_HOSTS_MAX], now)
         if isinstance(event, Watch):
-            known = [contact for member in event.members if (contact := self._contacts.get(member)) is not None]
-            targets = tuple([(contact.address, contact.physical[0]) for contact in known])
-            news, self._watched = targets != self._watched, targets
-            return [Up(WatchAt(targets))] if news else []
+            self._watched = event.members
+            return self._watch()
         return [Down(event)]
+
+    def _watch(self) -> list[Effect]:
+        """Report the addresses of watched members, if new."""
+        known = [contact for member in self._watched if (contact := self._contacts.get(member)) is not None]
+        targets = tuple([(contact.address, contact.physical[0]) for contact in known])
+        news, self._watched_at = targets != self._watched_at, targets
+        return [Up(WatchAt(targets))] if news else []
 
     def _set_initial_hosts(self, initial_hosts: tuple[Physical, ...]) -> list[Effect]:
         """Ask new initial hosts at once, for a member that started before its names resolved."""
@@ -196,7 +202,9 @@ class Discovery(Layer):
             if handle is None:
                 return [Up(event)]
             self.stale.add(self)
-            return handle(headers[-1], event.source, now) if self._directory.physical else [Dropped("not_connected")]
+            if not self._directory.physical:
+                return [Dropped("not_connected")]
+            return [*handle(headers[-1], event.source, now), *self._watch()]
         self.stale.add(self)
         if isinstance(event, FindPhysical):
             return self._lookup.find(event.member, event.again, self._hosts())

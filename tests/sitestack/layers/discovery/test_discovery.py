@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import pytest
 
 from sitestack.layers.discovery import Discovery, DiscoveryConfig
@@ -19,6 +21,8 @@ from sitestack.model.events import (
     RemovePhysical,
     SetPhysical,
     ViewInstalled,
+    Watch,
+    WatchAt,
 )
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.view import SubView, View, ViewId
@@ -55,6 +59,16 @@ def answer(name: str, version: int, coordinator: str | None = None, others: tupl
     if coordinator is None:
         return IAmHere(contact_of(name, version), None, None, "", others)
     return IAmHere(contact_of(name, version), address(coordinator), ViewId(1, address(coordinator)), "", others)
+
+
+def test_a_watched_member_that_moves_is_watched_at_its_new_address() -> None:
+    discovery = make()
+    assert discovery.down(Watch((B, C)), 0.0) == [], "nothing is known of them"
+    assert Up(WatchAt(((B, place("B")),))) in hear(discovery, "B", request("B", 1))
+    assert not any(isinstance(each, Up) for each in hear(discovery, "B", request("B", 2)))
+    moved = WhoIsThere(replace(contact_of("B", 3), physical=(HOST,)), None, None, "")
+    assert Up(WatchAt(((B, HOST),))) in hear(discovery, "B", moved)
+    assert discovery.down(Watch(()), 1.0) == [Up(WatchAt(()))]
 
 
 def set_to(name: str, version: int, at: Physical | None = None) -> SetPhysical:
