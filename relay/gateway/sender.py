@@ -123,6 +123,9 @@ class LinkSender:
         """Remove batches that are stable at the peer from the window."""
         acked_before = self.acked_bytes
         raise_to(self._acked, vector.origins)
+        for origin, last in vector.origins.items():
+            if self._sent.get(origin, 0) < last <= self._state.produced.get(origin, 0):
+                self._sent[origin] = last
         bound_to(self._acked, self._state.produced)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             size = self._in_flight.popleft()[1]

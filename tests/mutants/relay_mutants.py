@@ -287,6 +287,15 @@ RELAY = (
         "tests/relay/structures/test_map.py::test_what_only_the_followers_of_a_site_have_reaches_their_leader",
     ),
     trap(
+        "R5-window",
+        "what the other site acknowledges during a replay is sent again, and fills the window for ever",
+        "relay/gateway/sender.py",
+        "                self._sent[origin] = last",
+        "                pass",
+        "tests/relay/gateway/test_holes.py"
+        "::test_what_a_peer_acknowledges_during_a_replay_is_not_sent_again_and_keeps_no_window_full",
+    ),
+    trap(
         "X11 senders",
         "nobody tells the senders that a site lags by the budget",
         "relay/layer/layer.py",

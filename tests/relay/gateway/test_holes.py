@@ -122,6 +122,20 @@ def test_a_rewind_tells_it_again() -> None:
         assert link.tells() == [(6, 7), 8, (9, 10)]
 
 
+def test_what_a_peer_acknowledges_during_a_replay_is_not_sent_again_and_keeps_no_window_full() -> None:
+    """STATE and ACK pass the first transmission: the peer would drop the second one and acknowledge nothing."""
+    link = Link(holding([(E, n) for n in (1, 2, 3)], {E: 3}))
+    link.sender.rewind(SiteVector({E: 0}))
+    assert link.tells() == [1, 2, 3]
+    link.sender.rewind(SiteVector({E: 1}))
+    link.sender.acknowledged(SiteVector({E: 3}), 0.0)
+    assert link.tells() == []
+    assert link.sender.in_flight_bytes == 0
+    link.sender.rewind(SiteVector({E: 1}))
+    link.sender.acknowledged(SiteVector({E: 9}), 0.0)
+    assert link.tells() == [2, 3], "it says so of numbers that do not exist"
+
+
 def test_a_budget_trim_during_a_link_reports_trimmed_entries_and_holes_as_gaps() -> None:
     state = holding(RUNS, {E: 10})
     link = Link(state)
