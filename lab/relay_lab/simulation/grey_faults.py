@@ -36,7 +36,7 @@ class SmallOnly:
 
 @dataclass(frozen=True, slots=True)
 class NarrowWire:
-    """A member's wire has a low rate, each way, and a queue that drops packets when full."""
+    """A member's wire has a low rate, each way, and a short queue."""
 
     at: float
     length: float

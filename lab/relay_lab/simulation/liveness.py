@@ -104,9 +104,10 @@ class Liveness:
         return plan.window_bytes is None and not is_held_up
 
     def wire_s(self, site: str) -> float:
-        """Return the longest wait of multicasts for a narrow wire."""
+        """Return the seconds of all multicasts, and a state with them, on the narrowest wire."""
+        rates = [fault.bytes_per_s for fault in self._plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
         here = [process for process in self._processes if process.local.site == site]
-        return _WireBacklog(self._plan, self._nemesis.began, site, here).most()
+        return 2 * sum(_bytes(sent) for process in here if rates for sent in _sent(process)) / min(rates, default=1.0)
 
     def _late(self, site: str, processes: Sequence[Process], now: float) -> Iterator[str]:
         """Yield for each sender and receiver the first late multicast, although both stayed in one part."""
@@ -245,9 +246,6 @@ class _WireBacklog:
                     before, left = behind[-1]
                     behind.append((t, max(0.0, left - (t - before)) + size / wire.bytes_per_s))
             self._behind.append(behind)
-
-    def most(self) -> float:
-        return max([seconds for behind in self._behind for _, seconds in behind], default=0.0)
 
     def at(self, t: float) -> float:
         """Return seconds until the slowest wire has carried everything sent up to `t`."""

@@ -224,6 +224,7 @@ def test_a_member_that_asks_all_the_time_is_answered_now_and_then(played: Played
     played.register(1, entry(A, "A"))
     assert played.hear(1, routing.QUERY)
     assert played.hear(1, routing.QUERY) == []
+    assert played.router.refused == {"query": 1}
     played.now = QUERY_INTERVAL_S
     assert played.hear(1, routing.QUERY)
 
