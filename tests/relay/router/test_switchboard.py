@@ -137,6 +137,9 @@ def test_when_one_is_gone_before_the_other_has_accepted(played: Played, ends: st
 def test_a_splice_ends_with_either_connection(played: Played, gone: int, other: int) -> None:
     played.splice(1, 2)
     assert played.close(gone) == [Cut(other, "other_end")]
+    played.board.moved(other, 1_000, played.now)  # it was on its way
+    played.board.ended(other, played.now)
+    assert played.board.carried_bytes == 0
     assert played.close(other) == []
     assert played.levels() == (0, 0, 0)
 
