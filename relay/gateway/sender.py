@@ -84,6 +84,8 @@ class LinkSender:
         self._watermarks = watermarks
         #: Buffer position of the next entry to examine; None before the peer's STATE.
         self._cursor: int | None = None
+        #: The STATE of a peer not yet held for.
+        self._postponed: list[SiteVector | None] = []
         self._replay = None if state.buffer.spill is None else _Replay(state.buffer, state.buffer.spill)
         #: Per origin, the lowest number skipped on the disk because memory has lower ones.
         self._passed_over: dict[Address, int] = {}
@@ -103,6 +105,9 @@ class LinkSender:
 
     def rewind(self, vector: SiteVector | None) -> None:
         """RELAY's replay: resend from the oldest entry all above the peer's STATE; None: an empty peer."""
+        if self.peer not in self._state.sites:
+            self._postponed = [vector]
+            return
         fresh = vector is None
         if vector is None:
             vector = SiteVector()
@@ -140,6 +145,8 @@ class LinkSender:
 
         Only held entries are sent. A batch too large for a frame becomes a gap.
         """
+        if self._postponed and self.peer in self._state.sites:
+            self.rewind(self._postponed.pop())
         if self._cursor is None:
             return None
         buffer = self._state.buffer

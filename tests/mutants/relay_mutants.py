@@ -296,6 +296,14 @@ RELAY = (
         "::test_what_a_peer_acknowledges_during_a_replay_is_not_sent_again_and_keeps_no_window_full",
     ),
     trap(
+        "X5-begin",
+        "a relay tells an added site where to begin before its own site holds anything for it",
+        "relay/gateway/sender.py",
+        "        if self.peer not in self._state.sites:",
+        "        if False:",
+        "tests/relay/gateway/test_holes.py::test_an_added_site_begins_when_messages_are_held_for_it",
+    ),
+    trap(
         "X11 senders",
         "nobody tells the senders that a site lags by the budget",
         "relay/layer/layer.py",

@@ -117,7 +117,7 @@ class _Draw:
         return replace(plan, link=link, lines=lines)
 
     def _with_window(self, plan: Plan) -> Plan:
-        """Give the plan a window of a few frames, and four members to a site at least."""
+        """Give the plan a window of few frames, and four members at least."""
         if plan.window_bytes is None:
             return plan
         (first, members), *others = plan.sites

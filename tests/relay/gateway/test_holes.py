@@ -11,7 +11,7 @@ from relay.gateway.watermarks import Watermarks
 from relay.gateway.window import LinkWindow
 from relay.gateway.wire import Data, FrameParser
 from relay.replica.config import BufferConfig
-from relay.replica.entries import LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
+from relay.replica.entries import HeldFor, LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
 from relay.replica.gone import RUNS_MAX, Gone, Run
 from relay.replica.held_entries import HeldEntries, HeldEntry
 from relay.replica.merge import merge_parts
@@ -45,6 +45,7 @@ class Link:
         self.watermarks = Watermarks(state)
         self.watermarks.installed(alone=True)
         self.sender = LinkSender("SFO", state, self.watermarks, LinkWindow(1 << 20, 1 << 20))
+        self.sender.peer = "NYC"
 
     def frames(self) -> list[Header]:
         parser = FrameParser(1 << 24)
@@ -134,6 +135,18 @@ def test_what_a_peer_acknowledges_during_a_replay_is_not_sent_again_and_keeps_no
     link.sender.rewind(SiteVector({E: 1}))
     link.sender.acknowledged(SiteVector({E: 9}), 0.0)
     assert link.tells() == [2, 3], "it says so of numbers that do not exist"
+
+
+def test_an_added_site_begins_when_messages_are_held_for_it() -> None:
+    """A reload lets the relay call it before the site's stream says that it is held for."""
+    state = ReplicatedState("SFO", BufferConfig())
+    link = Link(state)
+    link.sender.rewind(None)
+    state.produced[E] = 5
+    assert link.frames() == []
+    state.produced[E] = 11
+    state.apply_held_for(HeldFor(("NYC",)), 0.0)
+    assert link.frames() == [RemoteBaseline("SFO", {E: 11})]
 
 
 def test_a_budget_trim_during_a_link_reports_trimmed_entries_and_holes_as_gaps() -> None:

@@ -96,7 +96,7 @@ class PeerMember:
         self._number = number
 
     def _ask(self, load: Workload) -> dict[str, Any]:
-        """Ask one question at a time. The answer must be the question but for its first byte."""
+        """Ask one question at a time; the answer is the question but for its first byte."""
         question, wrong = QUESTION + bytes(load.size - 1), 0
         trips: list[int] = []
         begins = time.monotonic() + load.warm_up_s

@@ -102,7 +102,7 @@ class Assault:
         self._account.tell(f"Of {self._sent[kind]} connections {closed} were closed by the relay; {refused} could not be made.")
 
     def _plain(self) -> None:
-        """Send no TLS: a HELLO in plain text in the name of each other site, and garbage."""
+        """Send no TLS: a plain HELLO in the name of each other site, and garbage."""
         for sentence in self._each("plain HELLO", "garbage", "HTTP"):
             data = {"plain HELLO": self._hello(self._other().site), "garbage": self._rng.randbytes(500)}.get(
                 sentence, b"GET / HTTP/1.1\r\nHost: relay\r\n\r\n"

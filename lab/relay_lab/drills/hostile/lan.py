@@ -99,7 +99,7 @@ class Lan:
         return Heard(Physical(*source), self._target.group, data)
 
     def _packet(self, ear: socket.socket) -> Heard | None:
-        """Return a datagram that came in at a port of the switch; None on its way out."""
+        """Return a datagram that came in at a switch port; None on its way out."""
         packet, (port_name, _, kind, *_) = ear.recvfrom(_READ_BYTES)
         ip = packet[14:]
         if kind == socket.PACKET_OUTGOING or port_name == _SWITCH or packet[12:14] != _ETH_P_IP:
