@@ -1,6 +1,6 @@
 """The locks of a site as a replicated state machine, fed by the totally ordered stream alone.
 
-A token is larger than all earlier ones of the site. It is at least the clock of the requester
+A token is larger than all earlier ones of the site. Those of a view begin at its members' clocks
 (microseconds since 1970), so tokens also grow over a restart of all members, unless clocks go back.
 """
 
@@ -18,11 +18,10 @@ REQUESTS_MAX = 4_096
 
 
 class Claimant(NamedTuple):
-    """A request for a lock: its member, the member's number for it, and the member's clock (us)."""
+    """A request for a lock: its member, and the member's number for it."""
 
     member: Address
     number: int
-    clock_us: int
 
 
 @dataclass(slots=True)
@@ -57,12 +56,12 @@ class LockTable:
     def request(self, name: str, claimant: Claimant) -> bool:
         """Let a member hold the lock or wait for it; return False at the bound."""
         lock = self._locks.get(name)
-        if lock is not None and any(each[:2] == claimant[:2] for each in lock.queue):
+        if lock is not None and claimant in lock.queue:
             return True  # sent again after a view change
         if self.count >= REQUESTS_MAX:
             return False
         if lock is None:
-            lock = self._locks[name] = _Lock(self._next_token(claimant))
+            lock = self._locks[name] = _Lock(self._next_token())
         lock.queue.append(claimant)
         return True
 
@@ -70,7 +69,7 @@ class LockTable:
         """End a request of a holder or a waiter; the next waiter holds the lock."""
         lock = self._locks.get(name)
         if lock is not None:
-            self._keep(name, lock, [each for each in lock.queue if each[:2] != (member, number)])
+            self._keep(name, lock, [each for each in lock.queue if each != (member, number)])
 
     def retain(self, members: Collection[Address]) -> None:
         for name, lock in list(self._locks.items()):
@@ -80,11 +79,11 @@ class LockTable:
         if not queue:
             del self._locks[name]
         elif queue[0] != lock.queue[0]:
-            lock.token = self._next_token(queue[0])
+            lock.token = self._next_token()
         lock.queue = queue
 
-    def _next_token(self, claimant: Claimant) -> int:
-        self.last_token = max(self.last_token + 1, claimant.clock_us)
+    def _next_token(self) -> int:
+        self.last_token += 1
         return self.last_token
 
     def snapshot(self) -> list[Any]:
@@ -98,7 +97,7 @@ class LockTable:
         try:
             agreed_us, last_token, locks = data
             for name, token, queue in locks:
-                claimants = [Claimant(Address(member), int(number), int(clock)) for member, number, clock in queue]
+                claimants = [Claimant(Address(member), int(number)) for member, number in queue]
                 if type(name) is not str or not claimants:
                     raise ProtocolError("lock_table")
                 table._locks[name] = _Lock(int(token), claimants)

@@ -87,7 +87,7 @@ class Locks(Structure):
             request.finish()
 
     def _tell_request(self, request: Request) -> None:
-        self._tell("request", request.name, request.number, self._clock_us())
+        self._tell("request", request.name, request.number)
 
     def _tell(self, kind: str, *fields: Any) -> None:
         """Say it in the view in force; what is no claim waits there for the agreement."""
@@ -131,7 +131,7 @@ class Locks(Structure):
         clocks, tables = zip(*self._claims.values(), strict=True)
         self.table = max(tables, key=lambda table: (table.agreed_us, table.last_token))
         self.table.agreed_us = max(self.table.agreed_us + 1, *clocks)
-        # A member that died may have known larger tokens; then a request that waited has an older clock than they.
+        # Members that are gone may have known larger tokens, about as large as their clocks.
         self.table.last_token = max(self.table.agreed_us, max(table.last_token for table in tables) + TOKENS_A_VIEW)
         self.table.retain(view.members)
         self.is_agreed, self._claims = True, {}
@@ -148,12 +148,11 @@ class Locks(Structure):
             if number not in known and request.token is None:
                 self._tell_request(request)
 
-    def _apply(self, source: Address, kind: str, name: str, number: int, *clock: int) -> None:
+    def _apply(self, source: Address, kind: str, name: str, number: int) -> None:
         if type(name) is not str or type(number) is not int:
             raise ProtocolError("lock_message")
         if kind == "request":
-            [clock_us] = clock
-            if not self.table.request(name, Claimant(source, number, int(clock_us))) and source == self._me:
+            if not self.table.request(name, Claimant(source, number)) and source == self._me:
                 refused = self._requests.pop(number, None)
                 if refused is not None:
                     refused.is_refused = True
