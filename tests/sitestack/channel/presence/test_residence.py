@@ -12,7 +12,9 @@ import trio
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.channel.presence import residence
+from sitestack.channel.presence.sockets import resolve_names
 from sitestack.config import SiteConfig
+from sitestack.model.address import Physical
 from sitestack.model.message import Message
 from sitestack.model.view import View
 from sitestack.seal.key_ring import KeyRing
@@ -25,6 +27,13 @@ from tests.sitestack.channel.test_channel_udp import config
 #: The loopback interface has all of these: where each lives, and where the one that moves goes.
 HOMES = {"A": "127.0.0.2", "B": "127.0.0.3", "C": "127.0.0.4"}
 ELSEWHERE = "127.0.0.5"
+
+
+async def test_names_are_resolved_before_a_member_starts() -> None:
+    named = replace(SiteConfig(site="NYC").discovery, initial_hosts=(Physical("localhost", 7800),))
+    found, _ = await resolve_names(replace(SiteConfig(site="NYC"), discovery=named))
+    assert found.discovery.initial_hosts[0] in (Physical("127.0.0.1", 7800), Physical("::1", 7800))
+    assert found.discovery.routers == ()
 
 
 class Reader:

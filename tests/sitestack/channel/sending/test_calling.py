@@ -139,6 +139,8 @@ async def test_a_place_of_the_own_site_resolves_to_its_members(autojump_clock: M
         assert [message.payload for message in await take(b, 1)] == [b"all"]
         with pytest.raises(LocalError, match="SFO"):
             await a.send(b"x", target=AllOf("SFO"))
+        with pytest.raises(TypeError, match="names need not be unique"):
+            await a.call(b"?", ["B"], timeout_s=1)  # type: ignore[list-item]
         result = await a.call(b"?", [ProxyUUID(b.address, "NYC"), b.address], timeout_s=1)
         assert result.late == (b.address,), "one member, asked once"
 

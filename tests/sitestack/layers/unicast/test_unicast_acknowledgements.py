@@ -99,6 +99,8 @@ def test_it_waits_for_no_more_than_a_number_of_frames() -> None:
     group.send("A", ACK_FRAMES)
     group.run(ARRIVES_S)
     assert group.sent("B") == ["UnicastAck"]
+    group.run(1.0)
+    assert group.sent("B") == [], "it does not come a second time"
 
 
 def test_it_waits_for_no_more_than_a_quarter_of_a_window() -> None:
