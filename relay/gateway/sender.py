@@ -105,8 +105,9 @@ class LinkSender:
 
     def rewind(self, vector: SiteVector | None) -> None:
         """RELAY's replay: resend from the oldest entry all above the peer's STATE; None: an empty peer."""
+        self._postponed.clear()
         if self.peer not in self._state.sites:
-            self._postponed = [vector]
+            self._postponed.append(vector)
             return
         fresh = vector is None
         if vector is None:
@@ -131,6 +132,7 @@ class LinkSender:
         for origin, last in vector.origins.items():
             if self._sent.get(origin, 0) < last <= self._state.produced.get(origin, 0):
                 self._sent[origin] = last
+                self._skip_tail(origin)
         bound_to(self._acked, self._state.produced)
         while self._in_flight and _reaches(self._acked, self._in_flight[0][0]):
             size = self._in_flight.popleft()[1]

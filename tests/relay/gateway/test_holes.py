@@ -137,6 +137,13 @@ def test_what_a_peer_acknowledges_during_a_replay_is_not_sent_again_and_keeps_no
     assert link.tells() == [2, 3], "it says so of numbers that do not exist"
 
 
+def test_a_gap_at_the_end_is_told_behind_what_the_peer_acknowledged_during_a_replay() -> None:
+    link = Link(holding([(E, 4), (E, 5)], {E: 7}))
+    link.sender.rewind(SiteVector({E: 3}))
+    link.sender.acknowledged(SiteVector({E: 5}), 0.0)
+    assert link.tells() == [(6, 7)]
+
+
 def test_an_added_site_begins_when_messages_are_held_for_it() -> None:
     """A reload lets the relay call it before the site's stream says that it is held for."""
     state = ReplicatedState("SFO", BufferConfig())
@@ -147,6 +154,16 @@ def test_an_added_site_begins_when_messages_are_held_for_it() -> None:
     state.produced[E] = 11
     state.apply_held_for(HeldFor(("NYC",)), 0.0)
     assert link.frames() == [RemoteBaseline("SFO", {E: 11})]
+
+
+def test_a_second_state_of_an_added_site_counts_and_not_the_one_that_waited() -> None:
+    state = ReplicatedState("SFO", BufferConfig())
+    link = Link(state)
+    link.sender.rewind(None)
+    state.produced[E] = 11
+    state.apply_held_for(HeldFor(("NYC",)), 0.0)
+    link.sender.rewind(SiteVector({E: 11}))
+    assert link.frames() == []
 
 
 def test_a_budget_trim_during_a_link_reports_trimmed_entries_and_holes_as_gaps() -> None:
