@@ -11,6 +11,7 @@ from math import inf
 from relay.events import Budget, Peers
 from relay.layer import RelayConfig
 from relay.replica.held_entries import ENTRIES_MAX
+from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation.faults import PeerRemoved
 from relay_lab.simulation.plan import Plan
@@ -91,4 +92,8 @@ class Reloads:
     def _reload(self, site: str | None, apart_s: float, changed: Callable[[], Event]) -> None:
         """`site` None: all sites."""
         for number, process in enumerate(self._world.alive(site)):
-            self._world.schedule.after(apart_s * number, lambda process=process: process.input(changed()))  # type: ignore[misc]
+            self._world.schedule.after(apart_s * number, partial(_reread, process, changed))
+
+
+def _reread(process: Process, changed: Callable[[], Event]) -> None:
+    process.input(changed())

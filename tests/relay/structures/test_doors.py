@@ -18,7 +18,7 @@ from relay.structures.map_state import Conflict
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
 from sitestack.transport.memory import MemoryNetwork
 from tests.relay.node.test_relay_channel import QUICK
-from tests.relay.structures.test_map import SITE
+from tests.relay.structures.test_lock import SITE
 from tests.sitestack.test_aio import stall_portal
 
 #: More than any of it takes on a busy machine.
