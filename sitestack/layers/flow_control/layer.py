@@ -120,7 +120,7 @@ class FlowControl(Layer):
         return Down(marked)
 
     def _enqueue(self, frame: Frame, outlet: Outlet) -> list[Effect]:
-        if not (self._queued_bytes.fits(cost(frame)) and self._queued_frames.fits(1)):
+        if not (_is_entry(frame) or (self._queued_bytes.fits(cost(frame)) and self._queued_frames.fits(1))):
             told = [Up(Undeliverable(frame.dest, (frame,)))] if isinstance(frame.dest, Address) else []
             return [Dropped("flow_control_queue_full"), *told]
         outlet.put(frame)
@@ -140,6 +140,8 @@ class FlowControl(Layer):
         return [*self._release(self._casts), *unicasts]
 
     def _count_queued(self, frame: Frame, sign: int) -> None:
+        if _is_entry(frame):
+            return
         size = sign * cost(frame)
         self._queued_frames.add(sign)
         self._queued_bytes.add(size)
@@ -300,6 +302,11 @@ class FlowControl(Layer):
             "queued_frames": self._queued_frames,
             "backlog_bytes": self._backlog_bytes,
         }
+
+
+def _is_entry(frame: Frame) -> bool:
+    """True for an entry of a layer above the sequencer, which casts it once and bounds such entries itself."""
+    return frame.dest is None and len(frame.headers) > 1
 
 
 def _without_mark(frame: Frame) -> Frame:

@@ -79,8 +79,8 @@ class ReceivedTable:
         return {**self._left, **dict(sorted(self._members.items()))}
 
     def restore(self, snapshot: dict[Address, Numbers]) -> None:
-        self._members = dict(snapshot)
-        self._left, self._evicted, self._learned = {}, {}, set()
+        """Begin with a joiner's state. All are tombstones until the view comes, so that their order is kept."""
+        self._members, self._left, self._evicted, self._learned = {}, dict(snapshot), {}, set()
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
         """Merge the table of another part of a split site; return the messages that this part missed.
@@ -97,7 +97,7 @@ class ReceivedTable:
             missed += [(origin, scope, first[scope], theirs[scope] - 1, is_known) for scope in above]
             if not is_known:
                 self._learned.add(origin)
-            mine = self._left.get(origin, theirs)
+            mine = known or theirs
             self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
         return missed
 

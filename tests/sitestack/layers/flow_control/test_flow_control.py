@@ -356,3 +356,14 @@ def test_the_queues_are_bounded_and_excess_frames_are_dropped_and_counted(config
     assert flow.down(frame(12), 0.0) == [Dropped("flow_control_queue_full")]
     assert flow.levels()["queued_frames"].now == 2
     assert flow.levels()["queued_bytes"].now == 2_000
+
+
+def test_an_entry_of_the_relay_is_never_refused_as_it_is_cast_once_and_bounded_where_it_comes_from() -> None:
+    flow = flow_of(replace(TEN, queue_frames_max=1))
+    for n in range(1, 12):
+        flow.down(frame(n), 0.0)
+    entry = replace(frame(12), headers=(Numbered(1, 1), Sequenced()))
+    assert flow.down(entry, 0.0) == []
+    assert flow.levels()["queued_frames"].now == 1
+    assert [sent(flow.up(credits_from(member, 11_000), 0.0)) for member in (A, B, C)] == [[], [], [11, 12]]
+    assert flow.levels()["queued_frames"].now == flow.levels()["queued_bytes"].now == 0

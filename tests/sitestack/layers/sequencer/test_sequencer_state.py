@@ -78,6 +78,19 @@ def test_a_joiner_continues_from_the_others_numbers() -> None:
 
 
 @pytest.mark.conforms("SEQ-9")
+def test_a_joiner_forgets_those_that_left_in_the_same_order_as_the_others() -> None:
+    config = SequencerConfig(tombstones_max=2)
+    elder, joiner = sequencer_of("A", config), sequencer_of("B", config)
+    for counter, names in enumerate(("ACDE", "ACD", "AC", "AC"), 1):
+        elder.up(ViewInstalled(view_of(counter, names), None), 0.0)
+    joiner.take_state(elder.give_state())
+    for sequencer in (elder, joiner):
+        sequencer.up(ViewInstalled(view_of(5, "ABC"), None), 0.0)
+        sequencer.up(ViewInstalled(view_of(6, "AB"), None), 0.0)
+    assert list(joiner.give_state().numbers) == list(elder.give_state().numbers) == [address("D"), C, A, B]
+
+
+@pytest.mark.conforms("SEQ-9")
 def test_the_state_for_a_joiner_travels_as_bytes() -> None:
     state = SequencerState({address("B"): (4, 2), address("A"): (1, 7)})
     codec = Codec(SITE, Sequencer.HEADERS)
@@ -172,8 +185,9 @@ def test_messages_that_only_departed_members_delivered_are_delivered_when_their_
     assert sequencer.up(again, 0.0) == [Dropped("duplicate")]
 
 
-def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_origin_sends_it_again() -> None:
-    sequencer = sequencer_of("A")
+@pytest.mark.parametrize("tombstones_max", [1024, 0], ids=["remembered", "evicted"])
+def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_origin_sends_it_again(tombstones_max: int) -> None:
+    sequencer = sequencer_of("A", SequencerConfig(tombstones_max=tombstones_max))
     sequencer.up(ViewInstalled(view_of(1, "AC"), None), 0.0)
     for n in (1, 2, 3):
         sequencer.up(Frame(A, None, (Sequenced(),), batch_of("C", n), False, n), 0.0)
