@@ -77,6 +77,7 @@ class RelayLayer(Layer):
     """The layer (traps R1 to R29). Bounds: those of the replica, the gateway and unicasts."""
 
     name = "relay"
+    STATE = wire.RelayState
     HEADERS: ClassVar[dict[int, type[Header]]] = {**wire.HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
     FLUSH_IF = ("_touched",)

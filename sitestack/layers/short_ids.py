@@ -65,6 +65,7 @@ class ShortIdsLayer(Layer):
     """ID of JGroups' design (LA-21 to LA-23). The codec writes the ids."""
 
     name = "short_ids"
+    STATE = IdsGiven
     HEADERS: ClassVar[dict[int, type[Header]]] = {0xD0: IdTable, 0xD1: IdsGiven}
     FRAMES_UP = "own"
     FRAMES_DOWN = "none"

@@ -360,7 +360,7 @@ class Stack:
     def _hand_out_states(self, event: ViewInstalled) -> None:
         for state in event.states:
             for layer in self.layers:
-                if type(state) in layer.HEADERS.values():
+                if type(state) is layer.STATE:
                     if event.previous is None:
                         layer.take_state(state)
                     else:

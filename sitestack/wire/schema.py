@@ -147,10 +147,12 @@ class Schema:
         self._converters: dict[Any, Converter] = {**_ATOMS, **special}
         self._converters[Address] = Converter(_same, self.parse_address)
         self._converters[ProxyUUID] = Converter(_pack_proxy, self._parse_proxy)
-        self._converters[Header] = Converter(self.pack_header, self.parse_header)
+        self._converters[Header] = Converter(self.pack_header, self._parse_inner)
         #: By kind of header: returns the list `[id, field, ...]`.
         self.packers = {kind: _numbered(number, self.converter(kind).pack) for number, kind in headers.items()}
         self._parsers = {number: self.converter(kind).parse for number, kind in headers.items()}
+        #: Wire ids of headers that contain headers.
+        self._outer = tuple([number for number, kind in headers.items() if _is_outer(kind)])
 
     def pack_header(self, header: Header) -> list[Any]:
         return self.packers[type(header)](header)
@@ -162,6 +164,12 @@ class Schema:
             raise ProtocolError("header")
         header: Header = parse(value[1:])
         return header
+
+    def _parse_inner(self, value: Any) -> Header:
+        """Return a header in a header, which contains no further one: the depth of recursion would have no bound."""
+        if type(value) is list and value and value[0] in self._outer:
+            raise ProtocolError("header")
+        return self.parse_header(value)
 
     def converter(self, kind: Any) -> Converter:
         found = self._converters.get(kind)
@@ -276,6 +284,10 @@ class Schema:
 
         parse = _maker(kind, [converter.parse for converter in converters])
         return Converter(pack if other else get, _sound(parse) if hasattr(kind, "is_sound") else parse)
+
+
+def _is_outer(kind: type) -> bool:
+    return tuple[Header, ...] in hints_of(kind).values()
 
 
 def _numbered(number: int, pack: Pack) -> Callable[[Header], list[Any]]:

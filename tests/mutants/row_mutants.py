@@ -145,13 +145,8 @@ ROW_MUTANTS = (
             Edit(
                 "sitestack/layers/unicast/layer.py",
                 "            return [Down(event)] if event.unreliable else self._send_to(dest, event, now)",
-                '            return [Down(event)] if event.unreliable or dest not in getattr(self, "_enabled", [dest]) '
+                "            return [Down(event)] if event.unreliable or dest not in (self._members or [dest]) "
                 "else self._send_to(dest, event, now)",
-            ),
-            Edit(
-                "sitestack/layers/unicast/layer.py",
-                "        remaining = frozenset(event.view.members)",
-                "        remaining = self._enabled = frozenset(event.view.members)",
             ),
         ),
     ),

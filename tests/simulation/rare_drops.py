@@ -29,7 +29,7 @@ _BY_WHY = {
     _BOUND: (
         "bridge_overrun flow_control_queue_full held_frames joiners nak_busy nak_window relay_reply_queue_full "
         "relay_reply_too_large relay_unicast_pending_full relay_unicast_queue_full relay_unicast_too_large too_large "
-        "too_many_contacts too_many_peers unicast_queue_full unicast_shed unicast_window_full"
+        "too_many_contacts too_many_peers unicast_peers unicast_queue_full unicast_shed unicast_window_full"
     ),
     _INTACT: (
         "bridge_compressed bridge_hello bridge_length hello_certificate hello_own_site hello_unknown_site hello_version "

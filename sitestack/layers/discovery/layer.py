@@ -96,6 +96,7 @@ class Discovery(Layer):
     """PING, TCPPING and the ARP-like part of Discovery in JGroups (LA-9 to LA-13, LA-28; traps A1, A2, A4, A13)."""
 
     name = "discovery"
+    STATE = KnownContacts
     HEADERS: ClassVar[dict[int, type[Header]]] = {
         0x10: WhoIsThere,
         0x11: IAmHere,

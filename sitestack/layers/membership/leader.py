@@ -309,7 +309,8 @@ class Leader:
         phase = self._phase
         if not isinstance(phase, Confirming) or header.proposal != phase.flush.proposal:
             return False
-        phase.flush.installed.append(source)
+        if source in phase.flush.unconfirmed():
+            phase.flush.installed.append(source)
         self.changes.lagging = [m for m in self.changes.lagging if m != source]
         return not phase.flush.unconfirmed()
 

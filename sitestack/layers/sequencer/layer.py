@@ -78,6 +78,7 @@ class Sequencer(Layer):
     """SEQUENCER of JGroups (SEQ-1 to SEQ-23, traps S1 to S18), above NAKACK and UNICAST."""
 
     name = "sequencer"
+    STATE = SequencerState
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState, 0x93: ForwardAgain}
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"

@@ -61,6 +61,7 @@ class StateTransfer(Layer):
     """STATE_TRANSFER of JGroups, inside one site."""
 
     name: ClassVar[str] = "state_transfer"
+    STATE = Standings
     HEADERS: ClassVar[dict[int, type[Header]]] = {
         0xA0: StateReport,
         0xA1: StateStanding,

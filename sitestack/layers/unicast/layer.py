@@ -52,6 +52,8 @@ __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 #: of REST_S seconds for each excess one.
 MANY_PEERS = 512
 REST_S = 20e-6
+#: A tombstone overdue by more passed while this member stood still: copies may wait in its socket, so it stays.
+STALL_S = 1.0
 #: Maximum bytes held ahead of holes for all peers together.
 REORDER_ALL_BYTES_MAX = 128 << 20
 #: Maximum number of peers that lose their frames ahead of holes at a time.
@@ -103,6 +105,7 @@ class Unicast(Layer):
         self._owing: dict[Address, Receiver] = {}
         self._blocked = False
         self._has_left = False
+        self._members: frozenset[Address] = frozenset()
         self._conn_ids = count(1)
         self._windows = count(LANE_WINDOW_MIN)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
@@ -203,6 +206,8 @@ class Unicast(Layer):
     def _send_to(self, peer: Address, frame: Frame, now: float) -> list[Effect]:
         sender = self._senders.get(peer)
         if sender is None:
+            if len(self._senders) >= self._config.peers_max and peer not in self._members:
+                return [Dropped("unicast_peers"), Up(Undeliverable(peer, (frame,)))]
             sender = Sender(self._local, peer, self._next_conn_id(), self._mids_used + 1, self._config)
             self._senders[peer] = sender
         effects = sender.send(frame, now)
@@ -282,7 +287,9 @@ class Unicast(Layer):
             self._owing.pop(peer, None)
             self._to_answer[peer] = receiver
             return
-        if receiver.is_past(now):
+        if receiver.is_past(now - STALL_S):
+            receiver.heard_at = now
+        elif receiver.is_past(now):
             self._forget_receiver(peer)
             return
         if receiver.is_idle(now):
@@ -355,7 +362,7 @@ class Unicast(Layer):
         for member in event.view.members:
             if member in self._senders:
                 self._senders[member].be_patient()
-        remaining = frozenset(event.view.members)
+        self._members = remaining = frozenset(event.view.members)
         for member in event.previous.members if event.previous is not None else ():
             if member not in remaining and member in self._senders:
                 self._senders[member].hurry(now)

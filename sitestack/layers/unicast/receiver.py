@@ -222,7 +222,7 @@ class Receiver:
     @property
     def fits_lane(self) -> bool:
         """Whether the next acknowledgement fits into the head of a lane."""
-        return self._next_seqno is None or self._next_seqno <= NUMBER_MAX
+        return max(self._next_seqno or 0, self.conn_id, self._window) <= NUMBER_MAX
 
     def expects(self, head: LaneHead) -> bool:
         """Return whether this is the next frame of the connection, with nothing missing or early."""

@@ -32,6 +32,11 @@ class Word(Header):
 
 
 @dataclass(frozen=True, slots=True)
+class Other(Header):
+    """Not the state of any layer."""
+
+
+@dataclass(frozen=True, slots=True)
 class Note(Event):
     text: str
 
@@ -129,16 +134,17 @@ def test_collected_states_are_the_known_part_or_the_rest_beyond_a_given_part(
     assert stack.flush(0.0).events == (StatesCollected(7, (Word(word),)),)
 
 
-def test_a_joiner_receives_states_before_the_view() -> None:
+def test_a_joiner_receives_states_before_the_view_but_no_other_header_that_stands_among_them() -> None:
     log: list[str] = []
 
     class Taker(Scripted):
-        HEADERS: ClassVar[dict[int, type[Header]]] = {2: Word}
+        HEADERS: ClassVar[dict[int, type[Header]]] = {2: Word, 3: Other}
+        STATE = Word
 
         def take_state(self, state: Header) -> None:
             log.append(f"took {state}")
 
-    installed = ViewInstalled(VIEW, None, (Word("x"),))
+    installed = ViewInstalled(VIEW, None, (Other(), Word("x")))
     stack = Stack(A, [Taker("0", log, {"go": [Announce(installed)]})], "NYC", 1_400)
     stack.down(Note("go"), 0.0)
     assert log[1:] == [f"took {Word('x')}", "0^ViewInstalled"]

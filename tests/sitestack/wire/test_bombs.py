@@ -5,9 +5,12 @@ from __future__ import annotations
 import time
 import tracemalloc
 from dataclasses import dataclass
+from functools import reduce
 
+import msgpack
 import pytest
 
+from sitestack.layers.membership.headers import JoinRequest
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
@@ -20,7 +23,10 @@ from tests.relay.any_header import EVERY
 CODEC = Codec("NYC", EVERY)
 SIZE = 60_000
 ADDRESS = b"\xc4\x10" + bytes(16)
+JOIN_ID = next(number for number, kind in EVERY.items() if kind is JoinRequest)
 HEAD = b"\x95\xa3NYC" + ADDRESS + b"\x00\xc0"
+#: A JoinRequest, which contains the states of a joiner, in three hundred others.
+JOIN = reduce(lambda inner, _: [JOIN_ID, "x", False, [inner]], range(300), [JOIN_ID, "x", False, []])
 BOMBS = {
     "a long list": b"\xdd\xff\xff\xff\xff",
     "lists in lists": (b"\xdd" + SIZE.to_bytes(4, "big")) * 1_000 + bytes(SIZE - 5_000),
@@ -50,6 +56,7 @@ BOMBS = {
     + b"\x91\x93\xc2\x90\x98\xa3NYC"
     + ADDRESS
     + b"\x00\x01\xce\xff\xff\xff\xff\xc4\x04\x00\x00\x00\x00\xc0\xa0",
+    "headers in headers": HEAD + b"\x91\x93\xc2\x91" + msgpack.packb(JOIN) + b"\xc0",
     "nothing": b"",
 }
 

@@ -22,7 +22,7 @@ from sitestack.layers.membership.headers import (
     Shared,
     SuspectReport,
 )
-from sitestack.layers.membership.leader import Leader
+from sitestack.layers.membership.leader import Confirming, Leader
 from sitestack.layers.membership.promises import Promises
 from sitestack.model.address import Address
 from sitestack.model.events import Unreached
@@ -276,6 +276,10 @@ def test_a_missing_installed_confirmation_starts_a_new_flush_after_a_timeout() -
 def test_no_new_flush_starts_when_all_members_have_installed_the_view() -> None:
     leader = committed_without(C, 1.0)
     assert leader.confirm(C, Installed(ViewId(2, A)))
+    for source in (A, D, C):
+        leader.confirm(source, Installed(ViewId(2, A)))
+    assert isinstance(leader._phase, Confirming)
+    assert sorted(leader._phase.flush.installed) == [A, B, C], "once, and members only"
     due = 1.0 + LeaderTimes().flush_timeout_s
     assert leader.expire(due) == []
     assert leader.expire(due + 10 * BATCH_S) == []

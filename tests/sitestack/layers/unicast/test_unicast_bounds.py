@@ -15,7 +15,7 @@ from sitestack.model.events import CloseConnection, Left, PathDoubt, TryNextPhys
 from sitestack.model.frame import Frame, Header
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
-from tests.harness.addresses import address, local_of
+from tests.harness.addresses import address, local_of, view_of
 from tests.harness.messages import unicast_of
 from tests.harness.talkers import ACKED_S, Talkers
 from tests.harness.wire import Fate, keep, lose
@@ -271,7 +271,42 @@ def test_strangers_do_not_fill_the_memory() -> None:
         layer.up(replace(data(1, UnicastData(1, 2, 2, False)), source=stranger), 0.0)
     assert layer.statistics().tombstones == 8
     assert len(layer.flush(0.0)) == 8
-    layer.expire(1000.0)
+    layer.expire(UnicastConfig().tombstone_s)
+    assert layer.statistics().tombstones == 0
+
+
+def test_a_conn_id_too_large_for_the_head_of_a_lane_is_acknowledged_by_a_frame() -> None:
+    layer, batch = layer_of(), unicast_of("A", "B", 1).batch
+    assert batch is not None
+    layer.down(unicast_of("A", "B", 1), 0.0)
+    for n in (1, 2):
+        layer.up(data(n, UnicastData(1 << 40, n, n, n == 1)), 0.0)
+        layer.flush(0.0)
+    lane = layer.send_lane(B)
+    assert lane is not None
+    assert lane.number is not None
+    assert lane.number(batch, 0.0)[2:] == (0, 0, 0)
+
+
+def test_answers_to_strangers_are_bounded_and_those_to_members_are_not_refused() -> None:
+    layer = layer_of(UnicastConfig(peers_max=1))
+    layer.up(ViewInstalled(view_of(1, "AC"), None), 0.0)
+    first, second, member = (unicast_of("A", name, 1) for name in "BDC")
+    assert len(layer.down(first, 0.0)) == 1
+    assert layer.down(second, 0.0) == [Dropped("unicast_peers"), Up(Undeliverable(address("D"), (second,)))]
+    assert isinstance(layer.down(member, 0.0)[0], Down)
+    assert layer.statistics().senders == 2
+
+
+@pytest.mark.conforms("U2-11")
+def test_what_passed_while_this_member_stood_still_is_not_forgotten_as_copies_may_wait_in_its_socket() -> None:
+    layer, copy = layer_of(), data(1, UnicastData(1, 1, 1, True))
+    assert len(layer.up(copy, 0.0)) == 1
+    layer.flush(0.0)
+    woken_at = 2 * UnicastConfig().tombstone_s
+    layer.expire(woken_at)
+    assert layer.up(copy, woken_at) == [Dropped("unicast_duplicate")]
+    layer.expire(woken_at + UnicastConfig().tombstone_s)
     assert layer.statistics().tombstones == 0
 
 
@@ -368,5 +403,5 @@ def test_reordered_bytes_of_all_peers_are_bounded_and_the_largest_buffer_is_drop
     assert layer.up(data(1, UnicastData(1, 1, 1, True)), 0.0) == [Up(unicast_of("B", "A", 1, b"1"))]
     assert len(layer.up(data(2, UnicastData(1, 2, 2, False)), 0.0)) == 2
     layer.flush(0.0)
-    layer.expire(1_000.0)
+    layer.expire(UnicastConfig().tombstone_s)
     assert layer.levels()["reorder_all_bytes"].now == 0
