@@ -20,6 +20,27 @@ ROW_MUTANTS = (
         "    Sequencer: (Membership,),",
     ),
     row(
+        "SEQ-9",
+        "a joiner forgets those that left in the order of their addresses",
+        "sitestack/layers/sequencer/received_table.py",
+        "= {}, dict(snapshot), {}, set()",
+        "= dict(snapshot), {}, {}, set()",
+    ),
+    row(
+        "SEQ-20",
+        "the numbers of an evicted tombstone do not count in a merge",
+        "sitestack/layers/sequencer/received_table.py",
+        "            mine = known or theirs",
+        "            mine = self._left.get(origin, theirs)",
+    ),
+    row(
+        "U2-11",
+        "tombstones whose time passed while a member stood still are forgotten",
+        "sitestack/layers/unicast/layer.py",
+        "        if receiver.is_past(now - STALL_S):",
+        "        if receiver is None:",
+    ),
+    row(
         "REL-3",
         "what is configured of links never reaches the gateway",
         "relay/node/config/settings.py",

@@ -185,6 +185,7 @@ def test_messages_that_only_departed_members_delivered_are_delivered_when_their_
     assert sequencer.up(again, 0.0) == [Dropped("duplicate")]
 
 
+@pytest.mark.conforms("SEQ-20")
 @pytest.mark.parametrize("tombstones_max", [1024, 0], ids=["remembered", "evicted"])
 def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_origin_sends_it_again(tombstones_max: int) -> None:
     sequencer = sequencer_of("A", SequencerConfig(tombstones_max=tombstones_max))
