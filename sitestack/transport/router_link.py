@@ -15,7 +15,7 @@ from enum import Enum, auto
 
 import trio
 
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.model.host import is_address
 from sitestack.model.level import Level
@@ -246,7 +246,7 @@ class RouterLink:
                 self._told.add(entry.address)
                 self.changed = self.changed or self.others.get(entry.address) != entry
                 self.others[entry.address] = entry
-        elif kind == routing.GONE:
+        elif kind == routing.GONE and len(rest) == UUID_BYTES:
             self.changed = self.others.pop(Address(rest), None) is not None or self.changed
         elif kind == routing.LISTED:
             stale = [each for each in self.others if each not in self._told]

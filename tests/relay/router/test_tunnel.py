@@ -12,6 +12,7 @@ import trio
 from relay.router import server
 from relay.router.router import Router
 from relay.router.server import RouterServer
+from relay.router.switchboard import Say
 from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.address import Address, Physical
@@ -21,7 +22,8 @@ from sitestack.seal.proofs import PROOF_BYTES, Proofs
 from sitestack.transport import router_link
 from sitestack.transport.router_link import Registrant, RouterLinks
 from sitestack.transport.tunnel import TunnelTransport, place_of
-from sitestack.wire.routing import Entry
+from sitestack.wire import routing
+from sitestack.wire.routing import Entry, framed
 from tests.harness.addresses import address
 from tests.harness.sockets import free_port, until
 from tests.relay.router.routers import ANY_PORT, RING, Served, router
@@ -207,6 +209,16 @@ async def test_a_silent_stranger_is_cut_after_a_timeout_and_an_invalid_one_at_on
                         pass
         assert set(only.server.router.refused) == {"unproven", "frame_size", "greeting"}
         assert only.server.levels()["clients"].now == 0
+
+
+@pytest.mark.parametrize("frame", [routing.GONE, routing.GONE + b"abc", routing.GONE + bytes(17), b"?"])
+async def test_a_router_that_sends_an_invalid_frame_is_dropped_and_used_again(frame: bytes) -> None:
+    async with router(ring=RING) as only:
+        with tunnels([only.place], A) as (a,):
+            await until(lambda: a.links.has_answer(), a.receive)
+            only.server._carry_out([Say([1], framed(frame))])
+            await until(lambda: "no router of this site sends this" in a.links.problem(), a.receive)
+            await until(lambda: a.links.links[0].connected == 2 and a.links.has_answer(), a.receive)
 
 
 async def test_a_router_that_is_not_there_costs_no_wait_beside_one_that_is() -> None:
