@@ -57,7 +57,7 @@ MORE_INTERFACES_MAX = PHYSICAL_MAX - 2
 _HEARTBEAT = "protocols.failure_detection.heartbeat_interval_s"
 _REPEATED = "protocols.unicast.retransmit_interval_s"
 #: Suffixes of the names of bounds and intervals.
-POSITIVE = ("_max", "_bytes", "_interval_s", "_attempts", "heartbeat_s")
+POSITIVE = ("_max", "bytes", "_interval_s", "_attempts", "heartbeat_s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any
 from urllib.parse import quote
 
+import structlog
 import trio
 
 from sitestack.model.errors import ConfigurationError
@@ -96,7 +97,12 @@ async def answer_status(listener: trio.SocketListener, status: Callable[[], dict
         admissions.admit()
         with trio.move_on_after(ANSWER_TIMEOUT_S), suppress(trio.BrokenResourceError):
             async with connection:
-                await connection.send_all(json.dumps(status()).encode() + b"\n")
+                try:
+                    answered = json.dumps(status()).encode()
+                except Exception as error:  # ends one answer, not the node
+                    structlog.get_logger().error("status request failed", exc_info=error)
+                    return
+                await connection.send_all(answered + b"\n")
 
     async with trio.open_nursery() as nursery:
         await accept_bounded(listener, answer, nursery, name="status socket", connections_max=1, admissions=admissions)

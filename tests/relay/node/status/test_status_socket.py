@@ -13,6 +13,7 @@ from typing import Any, cast
 import pytest
 import trio
 import trio.testing
+from structlog.testing import capture_logs
 
 from relay.node.status.control_socket import LINE_BYTES_MAX, control_path, give_order, obey_orders, open_control_socket
 from relay.node.status.status_socket import (
@@ -103,6 +104,25 @@ async def test_a_client_that_does_not_read_does_not_block_the_others(
         async with await trio.open_unix_socket(path):
             await trio.testing.wait_all_tasks_blocked()
             assert await fetch_status(path, timeout_s=60) == large
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_fault_in_the_status_closes_its_connection_and_later_clients_are_served(directory: Path) -> None:
+    path, faults = directory / "a.sock", iter([KeyError("queue"), ValueError("max")])
+
+    def status() -> dict[str, Any]:
+        for fault in faults:
+            raise fault
+        return {"name": "A"}
+
+    async with open_status_socket(path) as listener, trio.open_nursery() as nursery:
+        with trio.fail_after(5), capture_logs() as logged:
+            nursery.start_soon(answer_status, listener, status, Admissions())
+            for _ in range(2):
+                with pytest.raises(OSError, match="not the status of a node"):
+                    await fetch_status(path)
+            assert await fetch_status(path) == {"name": "A"}
+        assert [type(line["exc_info"]) for line in logged] == [KeyError, ValueError]
         nursery.cancel_scope.cancel()
 
 
