@@ -14,7 +14,6 @@ from relay.cli.client import SCHEMES, require_url
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json, print_whole
 from relay.cli.status_tables import status_tables
-from relay.keys.files import read_secret
 from relay.node.status.status_socket import (
     ANSWER_BYTES_MAX,
     ANSWER_TIMEOUT_S,
@@ -106,7 +105,9 @@ def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
     where = url if url.rstrip("/").endswith("/status") else f"{url.rstrip('/')}/status"
     request = Request(where)
     if token is not None:  # unredirected: never sent to another server
-        request.add_unredirected_header("Authorization", f"Bearer {read_secret(token).decode('ascii', 'replace').strip()}")
+        from relay.node.http.token import find_secret  # noqa: PLC0415
+
+        request.add_unredirected_header("Authorization", f"Bearer {find_secret(token, 'operate')}")
     with urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
         return parse_status(answer.read(ANSWER_BYTES_MAX), where)
 

@@ -12,7 +12,7 @@ from rich.console import Console
 from relay.cli import status
 from relay.cli.status_tables import status_tables
 from tests.harness.command_line import Run
-from tests.harness.http_server import answering
+from tests.harness.http_server import QuietHandler, answering, serving
 
 STATUS: dict[str, Any] = {
     "site": "NYC",
@@ -93,6 +93,28 @@ def test_a_url_will_do(run: Run, path: str) -> None:
     with answering(200, json.dumps(STATUS).encode(), "/status") as url:
         code, out, _ = run("status", "--node", url + path, "--json")
     assert (code, json.loads(out)) == (0, STATUS)
+
+
+def test_the_token_that_may_operate_is_sent_and_none_is_printed(run: Run, tmp_path: Path) -> None:
+    sent: list[str | None] = []
+
+    class Handler(QuietHandler):
+        def do_GET(self) -> None:
+            sent.append(self.headers["Authorization"])
+            self.send_response(200)
+            self.end_headers()
+            self.wfile.write(json.dumps(STATUS).encode())
+
+    shop, prometheus = "a" * 32, "b" * 32
+    token = tmp_path / "token"
+    token.touch(0o600)
+    with serving(Handler) as url:
+        token.write_text(f"# of NYC\n{shop} shop publish,read\n{prometheus} prometheus operate\n")
+        assert run("status", "--node", url, "--token", token, "--json")[0] == 0
+        token.write_text(f"{shop} shop publish,read\n")
+        code, out, err = run("status", "--node", url, "--token", token)
+    assert sent == [f"Bearer {prometheus}"]
+    assert (code, out, err) == (2, "", f"{token}: has no token with the right operate.\n")
 
 
 def test_an_answer_of_another_version_is_a_sentence(run: Run) -> None:
