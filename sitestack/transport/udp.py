@@ -119,7 +119,7 @@ class GroupMembership:
         host = self._host
         # asked for each time: a recreated interface has another index; and 0 means that it is not back
         interface = struct.pack("@I", interface_index(host)) if is_ipv6(host) else socket.inet_aton(host)
-        if self.lost and not any(interface):
+        if self.lost and host not in (ANY_INTERFACE, ANY_IPV6) and not any(interface):
             raise OSError(errno.ENODEV, host)
         self._request = self._group + interface
         self._sender.setsockopt(self._options.level, self._options.interface, interface)

@@ -7,18 +7,19 @@ import os
 import random
 import socket
 from collections.abc import Callable, Iterator
+from unittest.mock import Mock
 
 import pytest
 import trio
 from trio.testing import MockClock
 
 from sitestack.channel.presence.sockets import open_sockets
-from sitestack.config import ChannelConfig, SiteConfig, TransportConfig, lan, local, named_hosts
+from sitestack.config import ANY_INTERFACE, ANY_IPV6, ChannelConfig, SiteConfig, TransportConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError, NoNetwork
 from sitestack.transport import interfaces
 from sitestack.transport.interfaces import not_bound, route_towards
-from sitestack.transport.udp import RENEW_INTERVAL_S, UdpTransport
+from sitestack.transport.udp import RENEW_INTERVAL_S, GroupMembership, UdpTransport
 from tests.harness.addresses import local_of
 from tests.sitestack.transport.descriptors import no_descriptors
 
@@ -163,6 +164,18 @@ async def test_a_member_whose_interface_returns_receives_the_group_again(
     assert [data for data, _ in other.receive()] == [b"back"]
     assert [data for data, _ in member.receive()] == [b"heard"]
     assert member.statistics().unsent_datagrams == 2
+
+
+@pytest.mark.parametrize(("host", "any_group"), [(ANY_INTERFACE, "239.251.0.1"), (ANY_IPV6, "ff15::1")])
+async def test_a_member_of_all_interfaces_joins_the_group_again(host: str, any_group: str) -> None:
+    sock = Mock(spec=socket.socket)
+    membership = GroupMembership(sock, sock, Physical(any_group, 7_600), host)
+    membership.join()
+    membership.failed(OSError(errno.ENETUNREACH, "no route"))
+    membership.renew()
+    assert not membership.lost
+    _, join, leave, _, rejoin = [call.args[1] for call in sock.setsockopt.call_args_list]
+    assert join == rejoin != leave
 
 
 async def test_while_the_interface_is_away_the_group_is_tried_at_intervals_and_afterwards_not_at_all(
