@@ -56,8 +56,8 @@ MORE_INTERFACES_MAX = PHYSICAL_MAX - 2
 #: Reference intervals: heartbeats and retransmissions.
 _HEARTBEAT = "protocols.failure_detection.heartbeat_interval_s"
 _REPEATED = "protocols.unicast.retransmit_interval_s"
-#: Suffixes of the names of bounds and intervals.
-POSITIVE = ("_max", "bytes", "_interval_s", "_attempts", "heartbeat_s")
+#: Suffixes of the names of bounds, intervals and waits.
+POSITIVE = ("_max", "bytes", "_interval_s", "_attempts", "heartbeat_s", "_hold_s", "dial_s", "ask_delay_s", "retry_s")
 
 
 @dataclass(frozen=True, slots=True)

@@ -212,6 +212,10 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {chunk_bytes: 16777216}}", "relay.link.frame_bytes_max: must be at least 16781312, a piece of a route"),
         ("relay: {link: {timeout_s: 1}}", "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s"),
         ("journal: {directory: x, retained_bytes_max: 1000}", "journal.retained_bytes_max: must be at least twice journal.seg"),
+        ("channel: {backlog_hold_s: 0}", "channel.backlog_hold_s: must be more than 0."),
+        ("relay: {dial_s: 0}", "relay.dial_s: must be more than 0."),
+        ("relay: {unicast: {retry_s: 0}}", "relay.unicast.retry_s: must be more than 0."),
+        ("protocols: {nakack: {ask_delay_s: 0.0}}", "protocols.nakack.ask_delay_s: must be more than 0."),
         ("relay: {budget: {entries: 0}}", "relay.budget.entries: must be from 1 to "),
         ("relay: {budget: {bytes: 0}}", "relay.budget.bytes: must be more than 0."),
         (
