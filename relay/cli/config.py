@@ -27,7 +27,7 @@ def check(file: Path, site: str, name: str) -> None:
     """
     config = load_config(file, site=site, name=name, environment=os.environ)
     read_secrets(config)
-    if config.http.token or config.http.certificate:
+    if config.http.token or config.http.certificate or config.security.keys:
         Credentials(config)
     click.echo(f"{file}: {_describe(config)}")
 

@@ -144,3 +144,6 @@ def test_config_check_reads_the_keys_too(run: Run, tmp_path: Path) -> None:
         file.write_text(f"site: NYC\nsecurity: {{keys: {tmp_path / site}}}\nrelay: {{bridge: {{bind: '127.0.0.1:7700'}}}}\n")
         done = run("config", "check", file)
         assert (done.code, said in done.out + done.err) == (code, True), done
+    file.write_text(f"site: NYC\nsecurity: {{keys: {tmp_path / 'NYC'}}}\nhttp: {{bind: '0.0.0.0:7800'}}\n")
+    code, _, err = run("config", "check", file)
+    assert (code, "so http.token must name a file" in err) == (2, True), "a node with keys does not start without a token"
