@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 
 from relay.keys.directory import read_key_ring
@@ -11,7 +12,8 @@ from relay.node.doctor.bridges import examine_bridges
 from relay.node.doctor.clocks import examine_clocks
 from relay.node.doctor.machine import examine_keys, examine_path, examine_ports
 from relay.node.doctor.routers import RouterExamination
-from relay.node.doctor.site import SiteExamination
+from relay.node.doctor.site import RESOLVE_S, SiteExamination
+from sitestack.channel.presence.sockets import find_network, resolve_names
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.proofs import Proofs
 from sitestack.transport.interfaces import find_interface
@@ -25,8 +27,12 @@ async def examine(config: NodeConfig) -> list[Finding]:
         advice = "Make keys (relay keygen), or name their directory. The other checks need this."
         return [Finding("security.keys", str(error), advice)]
     findings, credentials = examine_keys(config)
+    host = ""
     try:
-        host = find_interface(config.transport.interface, config.transport.group(config.site).host, config.transport.ipv6)
+        if config.transport.kind != "tunnel":
+            quick = replace(config, channel=replace(config.channel, resolve_timeout_s=RESOLVE_S))
+            transport, _ = await find_network((await resolve_names(quick))[0])
+            config, host = replace(config, transport=transport), find_interface(transport.interface, "", transport.ipv6)
     except ConfigurationError as error:
         return [*findings, Finding("this machine", str(error), "The other checks need this.")]
     findings += examine_ports(config, host)

@@ -22,7 +22,7 @@ _IP_MTU, _IPV6_MTU = 14, 24
 
 def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
     findings = []
-    if config.transport.port:
+    if config.transport.port and host:
         try:
             for sock in bind_pair(host, config.transport.port):
                 sock.close()

@@ -25,7 +25,7 @@ from relay.node.doctor.machine import examine_buffers, examine_keys, examine_pat
 from relay.node.doctor.routers import RouterExamination
 from relay.node.doctor.site import SiteExamination
 from sitestack.channel.open import open_channel
-from sitestack.config import SiteConfig, TransportConfig
+from sitestack.config import SiteConfig, TransportConfig, TransportKind
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.discovery.headers import IAmHere, WhoIsThere
 from sitestack.model.address import Physical
@@ -34,6 +34,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
 from sitestack.stack.layer import Dropped
+from sitestack.transport import interfaces
 from sitestack.transport.memory import MemoryNetwork
 from sitestack.transport.udp import UdpStatistics
 from tests.harness.addresses import address, local_of
@@ -288,6 +289,24 @@ async def test_a_router_that_is_not_there_and_one_with_another_key() -> None:
         (False, f"the router at {there.place} is unusable: it does not serve NYC, or has no key of it."),
         (False, f"the router at {nobody} is unusable: connection refused."),
     ]
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp", "tunnel"])
+async def test_without_a_route_to_the_group_all_is_examined_that_a_node_can_use(
+    kind: TransportKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """A node binds by the route to a host; in a tunnel it binds nothing."""
+    host, nobody = Physical("198.51.100.7", 7_600), Physical("127.0.0.1", free_port())
+    monkeypatch.setattr(interfaces, "route_to", {host.host: "127.0.0.1"}.get)
+    discovery = DiscoveryConfig(routers=(nobody,)) if kind == "tunnel" else DiscoveryConfig(initial_hosts=(host,))
+    config = NodeConfig(site="NYC", transport=TransportConfig(kind=kind, multicast=False), discovery=discovery)
+    with trio.fail_after(LIMIT_S):
+        findings = await examine(config)
+        monkeypatch.setattr(interfaces, "route_to", lambda host: None)
+        alone = await examine(config)
+    assert told(findings, "this machine") == []
+    assert told(findings, "site") == [(False, "no member of NYC was found.")]
+    assert len(told(alone, "this machine")) == (kind != "tunnel")
 
 
 async def test_a_relay_is_called_by_way_of_a_router(key_directory: Path) -> None:
