@@ -28,10 +28,10 @@ async def examine(config: NodeConfig) -> list[Finding]:
         return [Finding("security.keys", str(error), advice)]
     findings, credentials = examine_keys(config)
     host = ""
+    resolved, _ = await resolve_names(replace(config, channel=replace(config.channel, resolve_timeout_s=RESOLVE_S)))
     try:
         if config.transport.kind != "tunnel":
-            quick = replace(config, channel=replace(config.channel, resolve_timeout_s=RESOLVE_S))
-            transport, _ = await find_network((await resolve_names(quick))[0])
+            transport, _ = await find_network(resolved)
             config, host = replace(config, transport=transport), find_interface(transport.interface, "", transport.ipv6)
     except ConfigurationError as error:
         return [*findings, Finding("this machine", str(error), "The other checks need this.")]
@@ -39,6 +39,7 @@ async def examine(config: NodeConfig) -> list[Finding]:
     proofs = None if ring is None else Proofs(config.site, ring)
     routers = RouterExamination(config, proofs)
     findings += await routers.run()
+    config = replace(config, discovery=replace(config.discovery, routers=resolved.discovery.routers))
     site = SiteExamination(config, ring, registered=routers.registered.values())
     try:
         findings += await site.run()

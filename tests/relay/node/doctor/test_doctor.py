@@ -279,6 +279,15 @@ async def test_members_that_only_routers_know_are_found_and_reached(kind: str) -
                 assert not told(findings, "transport.multicast")
 
 
+async def test_members_are_reached_through_a_router_that_is_given_by_name() -> None:
+    transport = TransportConfig(kind="tunnel", multicast=False)
+    with trio.fail_after(LIMIT_S):
+        async with router() as there, open_channel(site(transport, there.place), name="A"):
+            named = DiscoveryConfig(routers=(Physical("localhost", there.place.port),))
+            findings = await examine(NodeConfig(site="NYC", transport=transport, discovery=named))
+    assert told(findings, "site") == [(True, "1 of NYC answer this host directly: A.")]
+
+
 async def test_a_router_that_is_not_there_and_one_with_another_key() -> None:
     with trio.fail_after(LIMIT_S):
         async with router(ring=RING) as there:
