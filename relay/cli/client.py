@@ -7,7 +7,6 @@ import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
-from urllib.parse import urlsplit
 
 import click
 
@@ -47,13 +46,10 @@ def named_client(nodes: Sequence[str], token: Path | None, right: Literal["publi
 
 
 def require_url(text: str) -> None:
-    """Raise `click.BadParameter` unless the text is a URL with a host and perhaps a port."""
-    try:
-        parts = urlsplit(text)
-        is_url = text.startswith(SCHEMES) and bool(parts.hostname) and parts.port != 0 and "@" not in parts.netloc
-    except ValueError:
-        is_url = False
-    if not is_url or not text.isprintable() or " " in text:
+    """Raise `click.BadParameter` unless this is a node's URL."""
+    from relay.client.exchange import is_url  # noqa: PLC0415
+
+    if not is_url(text):
         raise click.BadParameter(f"{text!r} is not a URL of a node such as http://127.0.0.1:7800.", param_hint="--node")
 
 

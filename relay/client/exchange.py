@@ -13,6 +13,7 @@ from collections import OrderedDict
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any, Literal
+from urllib.parse import urlsplit
 
 NDJSON = "application/x-ndjson"
 #: Seconds for which a message is repeated. Members know a key for an hour.
@@ -124,13 +125,23 @@ def unanswered(error: BaseException | None) -> Answer:
 Steps = Generator[Request | float, Answer | None, list[Published | NotPublished]]
 
 
+def is_url(text: str) -> bool:
+    try:
+        parts = urlsplit(text)
+        is_fit = text.startswith(("http://", "https://")) and parts.hostname and parts.port != 0 and "@" not in parts.netloc
+    except ValueError:
+        return False
+    return bool(is_fit) and text.isprintable() and " " not in text
+
+
 class Nodes:
-    """The nodes of a client, of which one at a time is asked."""
+    """Nodes, of which one at a time is asked."""
 
     def __init__(self, urls: Sequence[str], token: str) -> None:
         self._urls = [url.rstrip("/") for url in urls]
-        if not self._urls or not all(url.startswith(("http://", "https://")) for url in self._urls):
-            raise ValueError(f"nodes have URLs such as http://127.0.0.1:7800, not {', '.join(urls)}")
+        if not self._urls or not all(map(is_url, self._urls)):
+            shown = [url.rpartition("@")[2] for url in urls]  # without a password
+            raise ValueError(f"nodes have URLs such as http://127.0.0.1:7800, not {', '.join(shown)}")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._untrusted: set[str] = set()
 
@@ -138,7 +149,7 @@ class Nodes:
         return Request(method, f"{self._urls[0]}{path}", {**self._headers, **headers}, body)
 
     def are_untrusted(self, answer: Answer) -> bool:
-        """Note the answer of the present node; return whether no node has a trusted certificate."""
+        """Note an answer; return whether no node has a trusted certificate."""
         if answer.untrusted:
             self._untrusted.add(self._urls[0])
         elif answer.status:

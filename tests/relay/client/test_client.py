@@ -140,7 +140,10 @@ def test_messages_to_one_member_are_known_by_the_events_of_its_node() -> None:
     assert [event.payload.decode() for event in found] == ["A1", "A2", "A8", "A7", "B1", "B7"]
 
 
-@pytest.mark.parametrize("urls", [[], ["127.0.0.1:7800"]])
+WRONG = ["127.0.0.1:7800", "http://127.0.0.1:78OO", "http://", "http://a:0", "http://me:secret@a", "http://[::1", "http://a b"]
+
+
+@pytest.mark.parametrize("urls", [[], *([url] for url in WRONG)])
 def test_a_node_has_a_url(urls: list[str]) -> None:
     with pytest.raises(ValueError, match="URLs such as"):
         Client(urls)
