@@ -168,10 +168,11 @@ def publish(nodes: Nodes, messages: Iterable[Outgoing], give_up_s: float, now: C
     """
     left = [each if each.key else replace(each, key=secrets.token_hex(16)) for each in messages]
     results: dict[int, Published | NotPublished] = {}
-    ends = now() + give_up_s
+    begun: dict[int, float] = {}
     places = [*range(len(left))]
     while places:
         asked, body = _next_lines(left, places)
+        begun = {at: begun.get(at, now()) for at in asked}  # repeated messages precede new ones
         answer = yield nodes.request("POST", "/messages", {"Content-Type": NDJSON}, body)
         assert answer is not None
         untrusted, why = nodes.are_untrusted(answer), answer.why
@@ -186,7 +187,7 @@ def publish(nodes: Nodes, messages: Iterable[Outgoing], give_up_s: float, now: C
                 results[at] = result
         before, places = places, [at for at in places if at not in results]
         if len(before) - len(places) < len(asked):
-            if now() + answer.wait_s >= ends:
+            if now() + answer.wait_s >= begun[places[0]] + give_up_s:
                 late = f"not taken in {give_up_s:g} s, at last: {why}"
                 return [results.get(at) or NotPublished(each.key, late) for at, each in enumerate(left)]
             nodes.go_on()

@@ -39,7 +39,9 @@ def line(status: int, key: str = "") -> bytes:
     return json.dumps({"status": status, **about}).encode() + b"\n"
 
 
-def run(messages: list[Outgoing], *answers: Answer, give_up_s: float = 60.0) -> tuple[list[Result], list[Request], list[float]]:
+def run(
+    messages: list[Outgoing], *answers: Answer, give_up_s: float = 60.0, answer_s: float = 0.0
+) -> tuple[list[Result], list[Request], list[float]]:
     """Publish at two nodes that answer so; the results, the requests and the waits."""
     now, asked, waits, left = 0.0, list[Request](), list[float](), [*answers]
     steps = publish(Nodes(["http://a", "http://b/"], "secret"), messages, give_up_s, lambda: now)
@@ -52,6 +54,7 @@ def run(messages: list[Outgoing], *answers: Answer, give_up_s: float = 60.0) -> 
         if isinstance(step, Request):
             asked.append(step)
             answer = left.pop(0)
+            now += answer_s
         else:
             waits.append(step)
             now += step
@@ -96,6 +99,16 @@ def test_unanswered_messages_expire_and_a_refused_request_is_not_retried() -> No
     assert (str(results[0]), len(asked)) == ("k: not taken in 1 s, at last: no answer", 5)
     results, asked, _ = run([Outgoing(b"1", "k")], Answer(401, None, b'{"error": "A token."}'))
     assert (str(results[0]), len(asked)) == ("k: 401: A token.", 1)
+
+
+def test_messages_expire_by_their_own_first_attempt_not_by_that_of_the_whole_list() -> None:
+    taken = [ok(*["k"] * BATCH_MESSAGES)] * 3
+    again = Answer(429, "1", b"{}")
+    messages = [Outgoing(b"x")] * (4 * BATCH_MESSAGES)
+    results, asked, _ = run(messages, *taken, again, taken[0], give_up_s=5.0, answer_s=2.0)
+    assert ([type(each) for each in results], len(asked)) == ([Published] * len(messages), 5)
+    results, asked, _ = run(messages, *taken, *[again] * 9, give_up_s=5.0, answer_s=2.0)
+    assert ([type(each) for each in results[-BATCH_MESSAGES:]], len(asked)) == ([NotPublished] * BATCH_MESSAGES, 5)
 
 
 def test_a_node_whose_url_begins_like_that_of_the_last_one_has_its_own_connection(monkeypatch: pytest.MonkeyPatch) -> None:
