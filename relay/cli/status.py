@@ -13,6 +13,7 @@ import trio
 from relay.cli.client import SCHEMES, require_url
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json, print_whole
+from relay.cli.running import run
 from relay.cli.status_tables import status_tables
 from relay.node.status.status_socket import (
     ANSWER_BYTES_MAX,
@@ -64,7 +65,7 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
 
 
 def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    answers: dict[Path, dict[str, Any] | str] = trio.run(_ask_all, find_sockets(run_directory()))
+    answers: dict[Path, dict[str, Any] | str] = run(_ask_all, find_sockets(run_directory()))
     if not as_json:
         answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
     found = [answer for answer in answers.values() if isinstance(answer, dict)]
@@ -89,7 +90,7 @@ def _show(statuses: Sequence[dict[str, Any]], as_json: dict[str, Any] | None, qu
 
 def _ask(target: str, token: Path | None) -> dict[str, Any]:
     try:
-        return _ask_url(target, token) if target.startswith(SCHEMES) else trio.run(fetch_status, Path(target))
+        return _ask_url(target, token) if target.startswith(SCHEMES) else run(fetch_status, Path(target))
     except HTTPError as error:
         error.close()
         answer = "it requires its token: --token FILE" if error.code == UNAUTHORIZED else f"it answers {error.code}"

@@ -5,6 +5,7 @@ from __future__ import annotations
 import errno
 import os
 import re
+import socket
 from http.client import FORBIDDEN, NOT_FOUND, SERVICE_UNAVAILABLE, UNAUTHORIZED
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -146,6 +147,17 @@ def test_ctrl_c_while_the_doctor_asks_is_130(run: Run, monkeypatch: pytest.Monke
     monkeypatch.setattr("relay.cli.doctor.examine", examine)
     with TemporaryDirectory(prefix="relay-") as directory:
         assert run("doctor", configure(Path(directory)), "--insecure").code == exits.EXIT_INTERRUPTED
+
+
+@pytest.mark.parametrize("arguments", ["status", "site list", "site offline SFO"])
+def test_ctrl_c_while_a_node_hangs_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, arguments: str) -> None:
+    async def hang(_path: Path) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("trio.open_unix_socket", hang)
+    with socket.socket(socket.AF_UNIX) as sock:
+        sock.bind(str(tmp_path / "a.sock"))
+        assert run(*arguments.split()).code == exits.EXIT_INTERRUPTED
 
 
 def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
