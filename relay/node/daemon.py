@@ -108,7 +108,7 @@ class _Node:
         #: True if the configuration changed before this member joined.
         self._reread_later = False
         secure = not config.security.insecure
-        identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure, config.http.url())
+        identity = Identity(config.site, config.name, os.getpid(), version("sitestack"), secure)
         self._status = NodeStatus(identity, trio.current_time())
         self._channel: RelayChannel | None = None
         self._events: EventOutput | None = None
@@ -119,6 +119,9 @@ class _Node:
         self._lag: dict[str, Histogram] = {}
         self._delivery = Histogram()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
+
+    def serves_at(self, url: str) -> None:
+        self._status.identity = replace(self._status.identity, http=url)
 
     def describe(self) -> dict[str, Any]:
         channel = self._channel
@@ -382,7 +385,8 @@ async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: 
         streams_max=config.http.streams_max(),
     )
     tokens, tls = node.credentials.tokens, node.credentials.tls
-    await nursery.start(serve_http, make_app(served, tokens), bind, node.http_admissions, config.http, tls, tokens)
+    place = await nursery.start(serve_http, make_app(served, tokens), bind, node.http_admissions, config.http, tls, tokens)
+    node.serves_at(replace(config.http, bind=Physical(bind.host, place.port)).url())
 
 
 def find_trim() -> Callable[[int], int] | None:

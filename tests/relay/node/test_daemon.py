@@ -21,7 +21,6 @@ import trio
 from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.tether import tie
-from tests.harness.sockets import free_port
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 30.0
@@ -64,7 +63,6 @@ def say(process: subprocess.Popen[str], text: str) -> None:
 
 
 def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directory: Path) -> None:
-    port = str(free_port())
     options = (
         "--name",
         "A",
@@ -76,7 +74,7 @@ def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directo
         "--journal",
         str(directory / "journal"),
         "--http",
-        port,
+        "0",
     )
     with node(directory, configure(directory), *options) as process:
         heard = events(process)
@@ -90,12 +88,12 @@ def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directo
         assert status["messages"]["delivered"] == {"NYC": 2}
         assert status["journal"]["records"] > 0
         assert status["secure"] is False
-        with urlopen(f"http://127.0.0.1:{port}/status", timeout=LIMIT_S) as answer:
+        with urlopen(f"{status['http']}/status", timeout=LIMIT_S) as answer:
             over_http = json.load(answer)
         assert (over_http["pid"], over_http.keys()) == (process.pid, status.keys())
-        with urlopen(f"http://127.0.0.1:{port}/metrics", timeout=LIMIT_S) as answer:
+        with urlopen(f"{status['http']}/metrics", timeout=LIMIT_S) as answer:
             assert b'relay_node_info{name="A' in answer.read()
-        with urlopen(f"http://127.0.0.1:{port}/healthz", timeout=LIMIT_S) as answer:
+        with urlopen(f"{status['http']}/healthz", timeout=LIMIT_S) as answer:
             assert answer.read() == b"alive, insecure\n"
 
         process.send_signal(signal.SIGTERM)
