@@ -220,7 +220,7 @@ class RelayChannel(Channel[BetweenSites]):
             self._hand_in(FetchState(wanted))
 
     def statistics(self) -> RelayChannelStatistics:
-        self._relay.pass_time(trio.current_time())
+        self._relay.pass_time(self._driver.now())
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
@@ -230,7 +230,7 @@ class RelayChannel(Channel[BetweenSites]):
     @property
     def lags(self) -> dict[str, float]:
         """Return for each other site how long the oldest message has waited for its acknowledgement (s)."""
-        self._relay.pass_time(trio.current_time())
+        self._relay.pass_time(self._driver.now())
         sites = self._relay.statistics().sites
         return {each.site: each.behind_s for each in sites if not each.offline}
 

@@ -15,6 +15,7 @@ from relay.events import Duty, GlobalView, Unreachable
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
+from sitestack.channel import clock
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig
@@ -210,6 +211,16 @@ async def test_a_site_alone_needs_no_bridge() -> None:
             await a.send(b"x")
             await take(a, 1)
             assert not a.statistics().bridge.listening
+
+
+async def test_lags_are_of_the_clock_that_counts_a_suspension(monkeypatch: pytest.MonkeyPatch) -> None:
+    with trio.fail_after(10):
+        async with open_channel(replace(QUICK, site="NYC", name="A"), transport=MemoryNetwork().open()) as a:
+            before_s, passed = clock.suspended_s(), list[float]()
+            monkeypatch.setattr(clock, "suspended_s", lambda: before_s + 250.0)
+            monkeypatch.setattr(a._relay, "pass_time", passed.append)
+            assert (a.lags, a.statistics().bridge.listening) == ({}, False)
+            assert [time > trio.current_time() + 200.0 for time in passed] == [True, True]
 
 
 async def test_a_peer_that_cannot_be_right_is_logged_for_the_operator() -> None:
