@@ -79,12 +79,16 @@ class Call(Generic[R]):
         self.post(done)
 
     def cancel(self) -> None:
-        PORTAL.post(self._scope.cancel)
+        try:
+            PORTAL.post(self._scope.cancel)
+        except PortalClosed:
+            if not self.is_done:  # the thread has failed
+                raise
 
     @property
     def was_cancelled(self) -> bool:
         """Whether a cancelled call has done nothing."""
-        return not self._results and self._error is None
+        return not self._results and (self._error is None or isinstance(self._error, PortalClosed))
 
     def result(self) -> R:
         """Return the result of a call that was not cancelled, or raise its error."""

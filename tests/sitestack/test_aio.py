@@ -237,6 +237,19 @@ def test_errors_arrive_with_their_types(run: Run) -> None:
     run(test())
 
 
+def test_a_cancellation_is_raised_although_the_portal_ends_at_the_same_time(run: Run) -> None:
+    async def test() -> None:
+        PORTAL.acquire()
+        waiting = asyncio.create_task(_call(trio.sleep_forever))
+        await asyncio.sleep(0)
+        PORTAL.release()
+        waiting.cancel()
+        with pytest.raises(asyncio.CancelledError):
+            await waiting
+
+    run(test())
+
+
 def test_a_cancelled_block_is_a_crash_and_leaves_nothing(run: Run) -> None:
     async def test() -> None:
         network = MemoryNetwork()
