@@ -236,7 +236,7 @@ def at_caller(function: Callable[..., T]) -> Callable[..., T]:
         _CALL.get().post(here)
         if not finished.wait(CALLBACK_S):
             why = "it must not use a channel, or wait for a task or thread that does"
-            raise LocalError(f"{function.__name__} has not returned after {CALLBACK_S:g} s; {why}")
+            raise LocalError(f"{getattr(function, '__name__', repr(function))} has not returned after {CALLBACK_S:g} s; {why}")
         if errors:
             raise errors[0]
         return results[0]

@@ -6,9 +6,10 @@ import signal
 import subprocess
 import sys
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager
+from functools import partial
 from typing import Any
 
 import pytest
@@ -189,8 +190,9 @@ def test_the_state_is_read_and_replaced_in_the_thread_that_receives() -> None:
                 assert seen == [("get", "receives at A"), ("state", "receives at B")]
 
 
+@pytest.mark.parametrize("wrapped", [lambda function: function, partial], ids=["function", "partial"])
 def test_a_state_callback_that_waits_for_a_thread_that_sends_fails_and_the_channels_continue(
-    monkeypatch: pytest.MonkeyPatch,
+    monkeypatch: pytest.MonkeyPatch, wrapped: Callable[[Callable[[], bytes]], Callable[[], bytes]]
 ) -> None:
     monkeypatch.setattr(portal, "CALLBACK_S", 0.5, raising=False)
     network, lock, asked = MemoryNetwork(), threading.Lock(), threading.Event()
@@ -207,7 +209,7 @@ def test_a_state_callback_that_waits_for_a_thread_that_sends_fails_and_the_chann
 
     def opened(name: str) -> AbstractContextManager[sitestack.blocking.Channel]:
         return sitestack.blocking.open_channel(
-            SITE, name=name, transport=network.open(), get_state=get_state, set_state=lambda _: None
+            SITE, name=name, transport=network.open(), get_state=wrapped(get_state), set_state=lambda _: None
         )
 
     with ThreadPoolExecutor() as pool, opened("A") as a:
