@@ -10,6 +10,7 @@ import time
 from collections.abc import AsyncIterator, Callable, Mapping
 from dataclasses import dataclass, replace
 from importlib.metadata import version
+from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -25,7 +26,7 @@ from relay.node.config.settings import NodeConfig
 from relay.node.http.credentials import Credentials
 from relay.node.http.event_ring import EventRing
 from relay.node.output.event_json import EventLines
-from relay.node.output.lines import EventOutput, LineSink, LineSource
+from relay.node.output.lines import RETRY_S, EventOutput, LineSink, LineSource
 from relay.node.output.log_output import LogOutput
 from relay.node.output.logs import set_level
 from relay.node.status.control_socket import obey_orders, open_control_socket
@@ -37,7 +38,7 @@ from relay.node.status.verdict import judge
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.journal.recorder import Write
 from sitestack.model.address import Physical, ProxyUUID
-from sitestack.model.errors import ChannelClosed, LocalError
+from sitestack.model.errors import ChannelClosed, LocalError, NoMajority
 from sitestack.model.events import Event
 from sitestack.model.gap import Gap
 from sitestack.model.view import View
@@ -309,14 +310,21 @@ class _Node:
     async def _publish(self, channel: RelayChannel, source: LineSource) -> None:
         try:
             async for line in source.lines():
-                try:
-                    await channel.send(line)
-                except ChannelClosed:
-                    return
-                except LocalError as error:
-                    self._log.error("line not published", why=str(error))
-                else:
-                    self._status.sent(1)
+                for attempt in count():
+                    try:
+                        await channel.send(line)
+                    except ChannelClosed:
+                        return
+                    except NoMajority as error:
+                        if attempt == 0:
+                            self._log.warning("publishing waits", why=str(error))
+                        await trio.sleep(RETRY_S)
+                        continue
+                    except LocalError as error:
+                        self._log.error("line not published", why=str(error))
+                    else:
+                        self._status.sent(1)
+                    break
         except OSError as error:
             source.trouble = error.strerror or str(error)
 

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import AsyncIterator
+from types import SimpleNamespace
 from typing import Any, cast
 
 import trio
@@ -10,6 +12,8 @@ from structlog.testing import capture_logs
 from relay.node.channel import RelayChannel
 from relay.node.config.settings import NodeConfig
 from relay.node.daemon import WATCH_INTERVAL_S, NodeOptions, _Node
+from relay.node.output.lines import LineSource
+from sitestack.model.errors import MessageTooLarge, NoMajority
 
 
 class DeafChannel:
@@ -21,6 +25,7 @@ class DeafChannel:
         self.waits: dict[str, int] = {}
         self.listen_error = ""
         self.ends_soon = ""
+        self.began, self.sent = trio.current_time(), list[bytes]()
 
     def problems(self) -> dict[str, str]:
         return {"relay.bridge.bind": self.listen_error}
@@ -33,6 +38,13 @@ class DeafChannel:
 
     def statistics(self) -> object:
         raise AssertionError("all numbers were asked for")
+
+    async def send(self, line: bytes) -> None:
+        if 10.0 < trio.current_time() - self.began < 20.0:
+            raise NoMajority("this part of the site lacks the majority")
+        if line == b"large":
+            raise MessageTooLarge("too large")
+        self.sent.append(line)
 
 
 async def test_a_member_that_reads_nothing_while_senders_wait_is_named_in_the_log(autojump_clock: object) -> None:
@@ -74,3 +86,17 @@ async def test_a_problem_ahead_is_logged_as_a_warning_and_an_actual_one_as_an_er
         ("warning", "problem ahead", "bridge.pem: ends in 29 days."),
         ("error", "problem", "relay.bridge.bind: has ended."),
     ]
+
+
+async def test_lines_wait_for_the_majority_and_are_logged_once(autojump_clock: object) -> None:
+    async def lines() -> AsyncIterator[bytes]:
+        for number in range(20):
+            await trio.sleep(1.1)
+            yield b"large" if number == 15 else b"%d" % number
+
+    node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
+    with capture_logs() as log:
+        await node._publish(cast(RelayChannel, cast(Any, channel)), cast(LineSource, SimpleNamespace(lines=lines)))
+    assert channel.sent == [b"%d" % number for number in range(20) if number != 15]
+    assert [line["event"] for line in log] == ["publishing waits", "line not published"]
+    assert node._status.to_json(None, {}, None, [], 0.0, node._statistics())["messages"]["sent"] == 19
