@@ -4,12 +4,12 @@ from pathlib import Path
 from typing import Any
 
 import click
-import trio
 
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
 from relay.cli.output import json_option, print_json
+from relay.cli.running import run
 from relay.node.status.control_socket import give_order
-from relay.node.status.status_socket import fetch_status, find_sockets, run_directory
+from relay.node.status.status_socket import fetch_here, fetch_status, run_directory
 from sitestack.model.errors import LocalError
 from sitestack.model.printable import escaped
 
@@ -57,7 +57,7 @@ def online(ctx: click.Context, site: str, socket: Path | None) -> None:
 @json_option
 def list_sites(socket: Path | None, as_json: bool) -> None:
     """Print the other sites: linked, away, down or offline."""
-    status = trio.run(_one_node, socket, "")[1]
+    status = run(_one_node, socket, "")[1]
     states = {link["site"]: _state(link, status) for link in status["links"]}
     if as_json:
         print_json({"site": status["site"], "sites": states})
@@ -77,11 +77,11 @@ def _state(link: dict[str, Any], status: dict[str, Any]) -> str:
 
 
 def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool) -> None:
-    path, status = trio.run(_one_node, socket, site)
+    path, status = run(_one_node, socket, site)
     if status.get("site") == site:
         raise LocalError(f"{site} is the site of the node at {path}; take it offline at the other sites.")
     try:
-        answer = trio.run(give_order, path, {"site": site, "offline": offline})
+        answer = run(give_order, path, {"site": site, "offline": offline})
     except OSError as error:
         raise Unanswered(f"no node accepts orders at {path} ({error.strerror or error}).") from error
     word, mine = "offline" if offline else "online", escaped(status["site"])
@@ -93,16 +93,14 @@ def _switch(ctx: click.Context, site: str, socket: Path | None, *, offline: bool
 
 async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any]]:
     """Return the named node, else one running here, rather not in `site` and the relay, with its status."""
-    found: dict[Path, dict[str, Any]] = {}
-    for path in find_sockets(run_directory()) if socket is None else [socket]:
+    if socket is None:
+        answers = await fetch_here()
+        found = {path: each for path, each in answers.items() if isinstance(each, dict) and "links" in each}
+    else:
         try:
-            status = await fetch_status(path)
+            found = {socket: await fetch_status(socket)}
         except OSError as error:
-            if socket is not None:
-                raise Unanswered(f"no node answers at {path} ({error.strerror or error}).") from error
-            continue
-        if socket is not None or "links" in status:
-            found[path] = status
+            raise Unanswered(f"no node answers at {socket} ({error.strerror or error}).") from error
     # Its own site is the last choice, so that a machine with nodes of several sites needs no --node.
     found = {path: status for path, status in found.items() if status.get("site") != site} or found
     sites = sorted({str(status.get("site")) for status in found.values()})
@@ -110,4 +108,4 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
         raise Unanswered(f"no suitable node of this user answers on this machine; see {run_directory()}.")
     if len(sites) > 1:
         raise click.ClickException(f"nodes of {' and '.join(sites)} run here; name a status socket with --node.")
-    return min(found.items(), key=lambda each: each[1].get("role") == "member")  # the relay knows the links
+    return min(found.items(), key=lambda each: each[1].get("role") == "member")

@@ -8,7 +8,6 @@ from urllib.error import HTTPError
 from urllib.request import Request, urlopen
 
 import click
-import trio
 
 from relay.cli.client import SCHEMES, require_url
 from relay.cli.exits import EXIT_CHECK_FAILED, Unanswered
@@ -18,8 +17,8 @@ from relay.cli.status_tables import status_tables
 from relay.node.status.status_socket import (
     ANSWER_BYTES_MAX,
     ANSWER_TIMEOUT_S,
+    fetch_here,
     fetch_status,
-    find_sockets,
     parse_status,
     run_directory,
 )
@@ -65,7 +64,7 @@ def command(ctx: click.Context, target: str | None, token: Path | None, queues: 
 
 
 def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
-    answers: dict[Path, dict[str, Any] | str] = run(_ask_all, find_sockets(run_directory()))
+    answers = run(fetch_here)
     if not as_json:
         answers = {path: each if _can_be_shown(each) else _STRANGE for path, each in answers.items()}
     found = [answer for answer in answers.values() if isinstance(answer, dict)]
@@ -111,18 +110,3 @@ def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
         request.add_unredirected_header("Authorization", f"Bearer {find_secret(token, 'operate')}")
     with urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
         return parse_status(answer.read(ANSWER_BYTES_MAX), where)
-
-
-async def _ask_all(sockets: Sequence[Path]) -> dict[Path, dict[str, Any] | str]:
-    answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(sockets, "")
-
-    async def ask(path: Path) -> None:
-        try:
-            answers[path] = await fetch_status(path)
-        except OSError as error:
-            answers[path] = f"no answer ({error.strerror or error})"
-
-    async with trio.open_nursery() as nursery:
-        for path in sockets:
-            nursery.start_soon(ask, path)
-    return answers

@@ -125,6 +125,22 @@ async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[
     return parse_status(bytes(answer), str(path))
 
 
+async def fetch_here() -> dict[Path, dict[str, Any] | str]:
+    """Fetch the status of each node in the run directory, or why it has none."""
+    answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(find_sockets(run_directory()), "")
+
+    async def ask(path: Path) -> None:
+        try:
+            answers[path] = await fetch_status(path)
+        except OSError as error:
+            answers[path] = f"no answer ({error.strerror or error})"
+
+    async with trio.open_nursery() as nursery:
+        for path in answers:
+            nursery.start_soon(ask, path)
+    return answers
+
+
 def parse_status(answer: bytes, where: str) -> dict[str, Any]:
     """Return the status in an answer. Raises OSError if it is malformed."""
     try:

@@ -83,10 +83,10 @@ def test_no_character_of_a_name_steers_the_terminal(run: Run, monkeypatch: pytes
 def test_an_invalid_status_of_one_node_does_not_hide_other_nodes(
     run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Any
 ) -> None:
-    async def ask(sockets: object) -> dict[Any, Any]:
+    async def ask() -> dict[Any, Any]:
         return {tmp_path / "a.sock": STATUS, tmp_path / "b.sock": {"view": 5}}
 
-    monkeypatch.setattr(command, "_ask_all", ask)
+    monkeypatch.setattr(command, "fetch_here", ask)
     code, out, err = run("status")
     assert code == 0
     assert "A@NYC" in out

@@ -89,6 +89,6 @@ def test_of_several_nodes_the_one_that_knows_the_links_is_asked(run: Run, here: 
         role = {"a": "member", "b": "coord"}[path.stem]
         return {"site": "NYC", "role": role, "links": [link], "global_view": {"sites": {"SFO": ["D"]}}}
 
-    monkeypatch.setattr("relay.cli.site.find_sockets", lambda _: [here / "a.sock", here / "b.sock"])
-    monkeypatch.setattr("relay.cli.site.fetch_status", fetch)
+    monkeypatch.setattr("relay.node.status.status_socket.find_sockets", lambda _: [here / "a.sock", here / "b.sock"])
+    monkeypatch.setattr("relay.node.status.status_socket.fetch_status", fetch)
     assert run("site", "list") == (0, "SFO  away\n", "")
