@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import socket
 from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
@@ -15,7 +13,6 @@ if TYPE_CHECKING:
     from relay.node.config.settings import NodeConfig
 
 Function = Callable[..., Any]
-FIND_TIMEOUT_S = 2.0
 SCHEMES = ("http://", "https://")
 
 
@@ -55,25 +52,12 @@ def require_url(text: str) -> None:
 
 def find_client(config: NodeConfig, token: Path | None, right: Literal["publish", "read"]) -> Client | None:
     """Return a client of the nodes of a site on this machine that serve HTTP, or None."""
-    from relay.node.status.status_socket import find_sockets, run_directory  # noqa: PLC0415
+    from relay.cli.running import run  # noqa: PLC0415
+    from relay.node.status.status_socket import fetch_here  # noqa: PLC0415
 
-    answers = [_ask(path) for path in find_sockets(run_directory())]
+    answers = [each for each in run(fetch_here).values() if isinstance(each, dict)]
     nodes = [status["http"] for status in answers if status.get("site") == config.site and status.get("http")]
     if not nodes:
         click.echo(f"No node of {config.site} with HTTP is running here: joining as a member.", err=True)
         return None
     return named_client(nodes, token or (Path(config.http.token) if config.http.token else None), right)
-
-
-def _ask(path: Path) -> dict[str, Any]:
-    answer = bytearray()
-    try:
-        with socket.socket(socket.AF_UNIX) as sock:
-            sock.settimeout(FIND_TIMEOUT_S)
-            sock.connect(str(path))
-            while chunk := sock.recv(1 << 16):
-                answer += chunk
-        status = json.loads(answer)
-    except (OSError, ValueError):
-        return {}
-    return status if isinstance(status, dict) else {}

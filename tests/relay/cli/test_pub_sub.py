@@ -7,11 +7,13 @@ import json
 import os
 import select
 import signal
+import socket
 import subprocess
 import sys
 import time
 from collections.abc import AsyncIterator, Iterator
-from contextlib import AbstractContextManager, contextmanager
+from concurrent.futures import ThreadPoolExecutor
+from contextlib import AbstractContextManager, contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -19,9 +21,10 @@ from tempfile import TemporaryDirectory
 import pytest
 import trio
 
+from relay.cli.client import find_client
 from relay.node import visitor
 from relay.node.config.config_file import load_config
-from relay.node.config.settings import SecuritySettings
+from relay.node.config.settings import NodeConfig, SecuritySettings
 from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.tether import tie
 from tests.harness.command_line import Run
@@ -152,6 +155,23 @@ def test_through_a_node_both_work_without_a_change_of_the_view(directory: Path, 
         assert refused.returncode == 1
         assert "requires a token" in refused.stderr
         assert trio.run(fetch_status, directory / "a.sock")["views"] == 1
+
+
+def test_a_node_whose_status_does_not_end_is_not_waited_for(directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def answer(listener: socket.socket) -> None:
+        connection, _ = listener.accept()
+        with connection, suppress(OSError):
+            for _ in range(40):
+                connection.sendall(b" ")
+                time.sleep(0.1)
+            connection.sendall(b'{"site": "NYC", "http": "http://127.0.0.1:1"}')
+
+    monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(directory))
+    with socket.socket(socket.AF_UNIX) as listener, ThreadPoolExecutor() as pool:
+        listener.bind(str(directory / "a.sock"))
+        listener.listen()
+        pool.submit(answer, listener)
+        assert find_client(NodeConfig(site="NYC"), None, "publish") is None
 
 
 def test_publishing_at_a_node_imports_neither_the_event_loop_nor_the_configuration() -> None:
