@@ -393,5 +393,5 @@ class Channel(Sending, Generic[X_co]):
 
     def _move(self, places: tuple[Physical, ...]) -> None:
         if self.rendezvous is not None:
-            self.rendezvous.move(places)
+            self.rendezvous.links.move(places)
         self._hand_in(Connect(places))

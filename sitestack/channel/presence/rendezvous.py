@@ -77,11 +77,6 @@ class Rendezvous:
                 hand_in(CutOff())
             await trio.sleep(CUT_OFF_INTERVAL_S)
 
-    def move(self, physical: tuple[Physical, ...]) -> None:
-        """Register again, at these addresses; nothing in a tunnel."""
-        if self._tunnel is None:
-            self.links.move(physical)
-
 
 def find_rendezvous(local: Local, config: SiteConfig, transport: Transport) -> Rendezvous | None:
     """Return the rendezvous of a member; None if no router is configured."""
