@@ -18,7 +18,7 @@ from relay.replica.gone import Run
 from relay.replica.held_entries import HeldEntry
 from relay.replica.spill import Spill
 from relay.replica.state import ReplicatedState
-from relay.replica.vectors import bound_to, bury, raise_to
+from relay.replica.vectors import bound_to, is_full, raise_to
 from sitestack.model.address import Address
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
@@ -78,6 +78,7 @@ class LinkSender:
         self.in_flight_bytes = 0
         self.acked_bytes = 0
         self.peer = ""
+        self.lineage: ViewId | None = None
         self.window = window
         self._site = site
         self._state = state
@@ -112,6 +113,8 @@ class LinkSender:
         fresh = vector is None
         if vector is None:
             vector = SiteVector()
+        elif is_full(vector.origins):  # it may have forgotten origins whose messages it has acknowledged
+            vector = SiteVector({**self._acked_before(), **vector.origins}, vector.view)
         self._sent, self._sent_view = dict(vector.origins), vector.view
         # Drop batches acknowledged behind an unacknowledged one.
         unsettled = [each for each in self._in_flight if not _reaches(self._acked, each[0])]
@@ -124,6 +127,12 @@ class LinkSender:
         if self._replay is not None:
             self._cursor = self._replay.start(vector)
         self._bridge_holes(fresh)
+
+    def _acked_before(self) -> dict[Address, int]:
+        """Return what the peer's lineage has acknowledged on any link."""
+        remote = self._state.remotes.get(self.peer)
+        lineage = None if remote is None or self.lineage is None else remote.lineages.get(self.lineage)
+        return {} if lineage is None else lineage.acked
 
     def acknowledged(self, vector: SiteVector, now: float) -> None:
         """Remove batches that are stable at the peer from the window."""
@@ -204,7 +213,7 @@ class LinkSender:
     def _send_view(self, view: View) -> None:
         if self._sent_view is None or self._sent_view < view.id:
             self._sent_view = view.id
-            bury(self._sent, view.members)
+            bound_to(self._sent, self._state.produced)
             self._ahead.append(encode(RemoteView(self._site, view)))
 
     def _send(self, batch: Batch, frame_bytes_max: int, now: float) -> None:

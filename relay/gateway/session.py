@@ -193,7 +193,7 @@ class LinkSession:
                 self._zstd = self._parser.zstd = Zstd(self._config.decompressed_bytes_max, frame.decompressed_bytes_max)
                 self._fill_bytes = min(self._fill_bytes, frame.decompressed_bytes_max // 2)
             # STATE may follow in the same bytes as HELLO
-            self._sender.peer = frame.site
+            self._sender.peer, self._sender.lineage = frame.site, frame.lineage
             self._hello_due = self._heard + self._config.timeout_s
             self._parser.bytes_max = self._config.frame_bytes_max
         elif not isinstance(frame, Bye):

@@ -85,7 +85,7 @@ def relay_levels(state: ReplicatedState, gateway: Gateway, unicasts: UnicastRout
         # Bytes of unacknowledged unicasts to members of other sites.
         "pending_bytes": Level.of(sender.pending_bytes, sender.config.pending_bytes_max, high=sender.pending_bytes_high),
         # Each for the site with the most.
-        "origins": Level.of(origins, ORIGINS_MAX, "origins at other sites with received numbers"),
+        "origins": Level.of(origins, 2 * ORIGINS_MAX, "origins at other sites with received numbers"),
         "lineages": Level.of(lineages, LINEAGES_MAX, "the other sites' lines of views"),
         "unicast_senders": Level.of(len(unicasts.receiver), SENDERS_MAX, senders),
     }

@@ -28,7 +28,7 @@ from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Lineage, Remote
 from relay.replica.spill import SpillDisk
 from relay.replica.switches import Switches, switches_of, with_switches
-from relay.replica.vectors import bound_to, bury, later, raise_to
+from relay.replica.vectors import bound_to, bury_own, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
 from sitestack.model.state_events import Baseline
@@ -77,7 +77,7 @@ class ReplicatedState:
             self.buffer.append(None, view, now)
             if self.switches.offline:
                 self._drop_acked()
-        bury(self.produced, view.members)
+        bury_own(self.produced, view.members, self.buffer.all_runs())
         for remote in self.remotes.values():
             remote.keep_ahead(view.members)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Container
+from collections.abc import Container, Iterable
 from typing import TypeVar
 
 from sitestack.model.address import Address
@@ -35,10 +35,31 @@ def later(one: ViewId | None, other: ViewId | None) -> ViewId | None:
 
 def bury(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
     """Move living members to the end of a vector, so that the oldest tombstones drop."""
+    _move_to_end(vector, members)
+    bound(vector)
+
+
+def _move_to_end(vector: dict[Address, int], members: tuple[Address, ...]) -> None:
     for member in members:
         if member in vector:
             vector[member] = vector.pop(member)
-    bound(vector)
+
+
+def bury_own(vector: dict[Address, int], members: tuple[Address, ...], held: Iterable[Address]) -> None:
+    """Do so for this site's own origins: half as many tombstones, for other sites must remember all that gaps
+    are told of, and those with held entries, which would else be sent twice, up to twice `ORIGINS_MAX`.
+    """
+    _move_to_end(vector, members)
+    kept = {*held, *members}
+    excess = max(0, len(vector) - ORIGINS_MAX // 2)
+    for origin in [each for each in vector if each not in kept][:excess]:
+        del vector[origin]
+    bound(vector, times=2)
+
+
+def is_full(vector: dict[Address, int]) -> bool:
+    """Return whether a site with these numbers may have forgotten others."""
+    return len(vector) >= ORIGINS_MAX
 
 
 def bound_to(vector: dict[Address, int], known: Container[Address]) -> None:
@@ -48,7 +69,7 @@ def bound_to(vector: dict[Address, int], known: Container[Address]) -> None:
             del vector[origin]
 
 
-def bound(vector: dict[K, V]) -> None:
-    """Drop the oldest origins above `ORIGINS_MAX`."""
-    while len(vector) > ORIGINS_MAX:
+def bound(vector: dict[K, V], times: int = 1) -> None:
+    """Drop the oldest origins above so many times `ORIGINS_MAX`."""
+    while len(vector) > times * ORIGINS_MAX:
         del vector[next(iter(vector))]

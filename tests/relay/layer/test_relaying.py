@@ -5,6 +5,7 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Duty, Role
+from relay.replica.config import BufferConfig, SpillSettings
 from relay.replica.entries import DeliverUnicast, ForwardUnicast, HeldChunk, HeldRequest, RemoteGap, UnicastReply
 from relay.replica.held_entries import HeldEntries
 from relay_lab.simulation.containers import containers
@@ -14,6 +15,7 @@ from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
 from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello
+from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import sites_of, two_sites
 
 
@@ -129,6 +131,57 @@ def test_the_tables_of_a_link_and_of_senders_stay_bounded_without_a_new_view_or_
     tables = [(path, each) for path, each in found if path.endswith(("sender.sent", "sender.acked", "relay.proxies"))]
     assert len(tables) == 6
     assert [(path, len(each)) for path, each in tables if len(each) > 8] == []
+
+
+def come_and_go(site: FakeSite, names: str, count: int) -> None:
+    """Let so many members join, send one message each, and die."""
+    for n in range(count):
+        worker = site.join(f"{names}{n}")
+        site.world.settle()
+        worker.send(f"{names}{n}")
+        site.world.settle()
+        site.kill(worker)
+        site.world.settle()
+
+
+def test_a_reconnection_after_more_senders_than_are_remembered_tells_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The other site forgets the oldest sender at a new one's message, and this site only at its next view."""
+    monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
+    world, nyc, sfo = two_sites(2)
+    world.run(1.0)
+    come_and_go(nyc, "w", 12)
+    nyc.join("M").send("m")
+    world.run(1.0)
+    for _ in range(4):
+        world.break_links("NYC", "SFO")
+        world.run(20.0)
+    sfo.kill(sfo.relay)
+    world.run(20.0)
+    assert [member.gaps() for member in sfo.members] == [[]]
+    assert sfo.relay.words == [*[f"w{n}" for n in range(12)], "m"]
+
+
+@pytest.mark.parametrize("spill", [False, True])
+def test_messages_held_for_a_third_site_are_not_delivered_twice_after_more_senders_than_are_remembered(
+    monkeypatch: pytest.MonkeyPatch, spill: bool
+) -> None:
+    """X2: the second site has forgotten their senders, and they are still held for the third."""
+    monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
+    buffer = BufferConfig(budget_entries=8, spill=SpillSettings(bytes=1 << 30, age_s=1e6)) if spill else BufferConfig()
+    world, sites = sites_of({"NYC": 2, "SFO": 2, "LON": 2}, buffer=buffer)
+    nyc, sfo, lon = sites["NYC"], sites["SFO"], sites["LON"]
+    world.run(1.0)
+    world.part("NYC", "LON")
+    world.run(11.0)
+    come_and_go(nyc, "w", 12)
+    for _ in range(2):
+        world.break_links("NYC", "SFO")
+        world.run(20.0)
+    world.heal()
+    world.run(20.0)
+    for member in (*sfo.members, *lon.members):
+        assert (member.words, member.gaps()) == ([f"w{n}" for n in range(12)], [])
+    assert len(nyc.relay.layer.state.buffer) == 0
 
 
 def unicast_to(member: Address) -> Batch:
