@@ -183,6 +183,8 @@ class LinkSession:
         if began_anew or self._frame_began is None:
             self._frame_began = now
         self._frame_due = self._frame_began + self._config.frame_s * (1 + unfinished_bytes // self._config.chunk_bytes)
+        if self.peer is not None:
+            self._hello_due = max(self._hello_due, self._frame_due)  # a large STATE may take its time
 
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):

@@ -12,6 +12,7 @@ from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteGap, SiteSwitch, SiteVector, UnicastRefusal, UnicastReply
 from relay.replica.state import ReplicatedState
 from sitestack.layers.batching import BatchingConfig
+from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
@@ -150,6 +151,21 @@ def test_a_peer_that_sends_hello_but_no_state_times_out() -> None:
     assert link.overdue(4.4) is None, "its STATE is a round trip away"
     assert link.deadline() <= 4.5
     assert link.overdue(4.5) == "hello_timeout"
+
+
+def test_a_large_state_over_a_slow_line_may_take_longer_than_the_timeout() -> None:
+    """It has an element for each sender that the peer remembers; the rule for a frame under way decides."""
+    link = session(LinkConfig(timeout_s=3.0, frame_s=10.0, chunk_bytes=1_000))
+    link.receive(encode(hello(site="NYC")), 0.0)
+    link.accept(None, SiteVector())
+    state = encode(State({"SFO": SiteVector({Address(n.to_bytes(16, "big")): n for n in range(1, 1_001)})}))
+    for second in range(1, 11):
+        link.receive(state[2_000 * (second - 1) : 2_000 * second], float(second))
+        assert link.overdue(second + 0.9) is None
+    assert not link.answered
+    assert link.overdue(13.0) == "silent"
+    link.receive(state[20_000:], 12.0)
+    assert link.answered
 
 
 def large_frame(size: int) -> bytes:
