@@ -6,8 +6,13 @@ from dataclasses import dataclass, replace
 
 import pytest
 
+from relay.gateway.wire import State, encode
 from relay.node.config.config_values import Reader
 from relay.node.config.settings import NodeConfig, find_problems
+from relay.replica.entries import SiteVector
+from relay.replica.vectors import ORIGINS_MAX
+from sitestack.model.address import Address
+from sitestack.wire.schema import INT_MAX
 
 
 @dataclass
@@ -40,3 +45,20 @@ def test_compression_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.node.config.settings.find_spec", lambda name: None)
     [problem] = find_problems(config)
     assert problem.startswith("relay.link.compress: needs the package zstandard;")
+
+
+def link_problems(config: NodeConfig, frame_bytes_max: int) -> list[str]:
+    link = replace(config.relay.link, chunk_bytes=8_000, frame_bytes_max=frame_bytes_max)
+    return find_problems(replace(config, relay=replace(config.relay, link=link)))
+
+
+def test_a_frame_between_sites_can_hold_the_numbers_of_all_senders() -> None:
+    """STATE is never cut into pieces, so each link of a site with many senders would end with `bridge_length`."""
+    config = NodeConfig(site="NYC")
+    batching = replace(config.protocols.batching, message_bytes_max=8_000, batch_bytes_max=8_000)
+    config = replace(config, protocols=replace(config.protocols, batching=batching))
+    assert link_problems(config, 524_288) == []
+    [problem] = link_problems(config, 524_287)
+    assert problem.startswith("relay.link.frame_bytes_max: must be at least 524288, ")
+    state = SiteVector({Address(n.to_bytes(16, "big")): INT_MAX for n in range(2 * ORIGINS_MAX)})
+    assert len(encode(State({"S" * 64: state}))) < 524_288
