@@ -90,7 +90,7 @@ class GatewayConfig(LinkPolicy):
         than may wait here.
         """
         fair = self.waiting_bytes_max // max(1, len(self.peers))
-        return max(self.link.window_bytes, min(budget_bytes // 2, fair))
+        return min(max(self.link.window_bytes, budget_bytes // 2), fair)
 
 
 @dataclass(frozen=True, slots=True)

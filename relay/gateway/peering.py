@@ -179,6 +179,7 @@ class Peering:
         effects: list[LinkEffect] = []
         arrived: list[Arrived | Piece] = []
         self.table.touch(connection)
+        waited_bytes = self._injector.waiting_bytes
         try:
             for frame in found.session.receive(data, now):
                 if isinstance(frame, Routed):
@@ -187,11 +188,13 @@ class Peering:
                     arrived.append(Arrived(frame))
                 else:
                     effects += self._handle(connection, found, frame, now)
+                if isinstance(frame, Hello):
+                    waited_bytes = self._injector.waiting_bytes
                 if connection not in self.table.connections:
                     return effects, arrived
         except ProtocolError as error:
             return [*effects, Dropped(error.reason), *self._close(connection, error.reason, now)], arrived
-        if self._injector.waiting_bytes > self._waiting_bytes_max:
+        if self._injector.waiting_bytes > max(self._waiting_bytes_max, waited_bytes):
             effects += [Dropped("bridge_overrun"), *self._close(connection, Ending.OVERRUN, now)]
         return effects, arrived
 

@@ -7,7 +7,8 @@ import random
 import pytest
 
 from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
-from relay.gateway.wire import HOPS_MAX, Ack, Bye, Data, Hello, RemoteUnicast, Routed, State
+from relay.gateway.config import GatewayConfig
+from relay.gateway.wire import HOPS_MAX, Ack, Bye, Data, Heartbeat, Hello, RemoteUnicast, Routed, State
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
 from relay.replica.remote_site import LINEAGES_MAX
 from sitestack.model.frame import Header
@@ -242,6 +243,26 @@ def test_more_than_may_wait_closes_the_link() -> None:
     puppet.say(*[data(n) for n in range(1, 50)])
     assert not puppet.open
     assert nyc.relay.drops["bridge_overrun"] == 1
+
+
+def test_only_a_link_of_which_entries_wait_is_closed_when_too_much_waits() -> None:
+    """An innocent link would be closed for a heartbeat, and each that follows for its HELLO."""
+    world, nyc, _ = two_sites(3, gateway={"waiting_bytes_max": 100})
+    del world.sites["SFO"]
+    world.settle()
+    guilty, innocent = Puppet(nyc).greet(), Puppet(nyc).greet(lineage=2)
+    nyc.block()
+    guilty.say(*[data(n) for n in range(1, 50)])
+    innocent.say(Heartbeat())
+    late = Puppet(nyc).greet(lineage=3)
+    assert (guilty.open, innocent.open, late.open) == (False, True, True)
+
+
+@pytest.mark.parametrize("neighbours", [0, 1, 2, 8, 9, 10, 100])
+def test_the_windows_of_all_neighbours_together_fit_into_what_may_wait(neighbours: int) -> None:
+    config = GatewayConfig(peers={f"S{n}": () for n in range(neighbours)})
+    assert neighbours * config.window_bytes_max(64 << 20) <= config.waiting_bytes_max
+    assert config.window_bytes_max(64 << 20) >= min(8 << 20, config.waiting_bytes_max // max(1, neighbours))
 
 
 @pytest.mark.conforms("REL-11")
