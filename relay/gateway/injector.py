@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from dataclasses import fields, is_dataclass
 
+from relay.replica.entries import Relayed
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch
@@ -16,23 +17,29 @@ from sitestack.stack.layer import Down, Effect
 
 #: Bytes of a waiting entry besides its contents: its objects and its place in the queue.
 ENTRY_BYTES = 256
-#: Bytes of an element of its contents: a number, an address, a member of a view.
+#: Bytes of an element of its contents that is no text: a number, an address.
 ELEMENT_BYTES = 32
+_text_bytes = str.__sizeof__
 
 
 def entry_bytes(header: Header, batch: Batch | None) -> int:
     """Return an estimate of an entry's bytes of memory."""
-    return ENTRY_BYTES + (len(batch.body) if batch is not None else ELEMENT_BYTES * _elements(header))
+    size = ENTRY_BYTES if batch is None else ENTRY_BYTES + len(batch.body)
+    if isinstance(header, Relayed):  # one for each batch: the quick way
+        return size + sum(map(_text_bytes, header.visited))
+    return size + _bytes(header)
 
 
-def _elements(value: object) -> int:
+def _bytes(value: object) -> int:
+    if isinstance(value, str):
+        return _text_bytes(value)
     if isinstance(value, dict):
-        return sum(_elements(each) for each in value.values())
+        return sum(_bytes(each) for each in value.values())
     if isinstance(value, tuple):
-        return sum(map(_elements, value))
+        return sum(map(_bytes, value))
     if is_dataclass(value):
-        return sum(_elements(getattr(value, field.name)) for field in fields(value))
-    return 1
+        return sum(_bytes(getattr(value, field.name)) for field in fields(value))
+    return ELEMENT_BYTES
 
 
 class Injector:

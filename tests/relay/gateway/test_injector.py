@@ -6,10 +6,11 @@ import pytest
 
 from relay.gateway.injector import ELEMENT_BYTES, ENTRY_BYTES, Injector
 from relay.gateway.window import LinkWindow
-from relay.replica.entries import RemoteBaseline, SiteVector, Trim
+from relay.replica.entries import Relayed, RemoteBaseline, RemoteView, SiteVector, Trim
 from relay.replica.held_entries import HeldEntry
 from sitestack.model.address import Address
 from sitestack.model.frame import Frame
+from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down
 from tests.harness.relay.puppet import D, E, batch, remote_view
 from tests.relay.gateway.test_holes import Link, holding
@@ -61,7 +62,7 @@ def test_undelivered_entries_are_cast_again_before_new_ones() -> None:
 def test_bytes_that_wait_are_counted_until_they_are_back() -> None:
     injector = opened()
     injector.cast(Trim(1), batch(1))
-    size = ENTRY_BYTES + len(batch(1).body)
+    size = ENTRY_BYTES + ELEMENT_BYTES + len(batch(1).body)
     assert injector.waiting_bytes == size
     injector.release()
     assert injector.waiting_bytes == size
@@ -84,6 +85,17 @@ def test_baselines_count_by_their_origins() -> None:
     injector.release()
     injector.delivered()
     assert injector.waiting_bytes == 0
+
+
+def test_texts_count_by_their_length_beside_a_body_too() -> None:
+    """C28: a lying site may send a view of long names, or a batch that has visited many sites."""
+    injector = opened()
+    view = View(ViewId(1, D), ViewId(1, D), (D,), ("x" * 100_000,))
+    injector.cast(RemoteView("SFO", view))
+    assert injector.waiting_bytes >= 100_000
+    injector.close()
+    injector.cast(Relayed(("y" * 60,) * 250), batch(1))
+    assert injector.waiting_bytes >= 250 * 60
 
 
 def test_a_rewind_removes_entries_acknowledged_behind_a_hole_from_the_window() -> None:
