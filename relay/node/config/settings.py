@@ -10,6 +10,7 @@ from typing import Literal
 from relay.gateway.config import GatewayConfig, LinkConfig, LinkPolicy, RoutesConfig
 from relay.gateway.link_table import ROUTE_WINDOW_BYTES
 from relay.gateway.wire import ROUTED_OVERHEAD_BYTES
+from relay.journal.encoding import RECORD_BYTES_MAX
 from relay.layer import RelayConfig
 from relay.node.bridge.bridge import UNANSWERED_S_MAX, BridgeConfig
 from relay.replica.config import BufferConfig, SpillSettings
@@ -29,6 +30,8 @@ CHUNK_BYTES_MIN = 1_000
 
 #: Least `relay.link.frame_bytes_max`: twice `ORIGINS_MAX` numbers, or a view of a thousand members with long names.
 FRAME_BYTES_MIN = 512 * 1024
+#: Largest message in a spill record, beside its other entries.
+SPILLED_BYTES_MAX = RECORD_BYTES_MAX - 1024 * 1024
 
 #: Key that cannot be set -> the key that determines it.
 DERIVED = {
@@ -294,6 +297,8 @@ def _budget_problems(config: NodeConfig) -> Iterator[str]:
         yield f"relay.budget.entries: must be from 1 to {ENTRIES_MAX}."
     held = config.held_bytes_max()
     yield from spill_problems(budget.spill, held, budget.age_s)
+    if budget.spill.directory and config.protocols.batching.message_bytes_max > SPILLED_BYTES_MAX:
+        yield f"protocols.batching.message_bytes_max: must be at most {SPILLED_BYTES_MAX} with relay.budget.spill.directory."
     # In a merge, one frame holds the entries of several parts of the site; hence half.
     frame = config.protocols.fragment.frame_bytes_max // 2
     if held > HELD_DATAGRAMS_MAX * config.transport.datagram_bytes_max:

@@ -62,3 +62,15 @@ def test_a_frame_between_sites_can_hold_the_numbers_of_all_senders() -> None:
     assert problem.startswith("relay.link.frame_bytes_max: must be at least 524288, ")
     state = SiteVector({Address(n.to_bytes(16, "big")): INT_MAX for n in range(2 * ORIGINS_MAX)})
     assert len(encode(State({"S" * 64: state}))) < 524_288
+
+
+def test_a_message_that_no_spill_file_takes_is_refused() -> None:
+    """It would become a gap, and its reason would blame a healthy disk."""
+    config = NodeConfig(site="NYC")
+    batching = replace(config.protocols.batching, message_bytes_max=67_000_000)
+    config = replace(config, protocols=replace(config.protocols, batching=batching))
+    before = find_problems(config)
+    spill = replace(config.relay.budget.spill, directory="x")
+    spilling = replace(config, relay=replace(config.relay, budget=replace(config.relay.budget, spill=spill)))
+    [problem] = [each for each in find_problems(spilling) if each not in before]
+    assert problem.startswith("protocols.batching.message_bytes_max: must be at most 66060288 ")
