@@ -17,7 +17,7 @@ from sitestack.stack.layer import Down, Effect
 
 #: Bytes of a waiting entry besides its contents: its objects and its place in the queue.
 ENTRY_BYTES = 256
-#: Bytes of an element of its contents that is no text: a number, an address.
+#: Bytes of an element that is no text.
 ELEMENT_BYTES = 32
 _text_bytes = str.__sizeof__
 
@@ -25,7 +25,7 @@ _text_bytes = str.__sizeof__
 def entry_bytes(header: Header, batch: Batch | None) -> int:
     """Return an estimate of an entry's bytes of memory."""
     size = ENTRY_BYTES if batch is None else ENTRY_BYTES + len(batch.body)
-    if isinstance(header, Relayed):  # one for each batch: the quick way
+    if isinstance(header, Relayed):
         return size + sum(map(_text_bytes, header.visited))
     return size + _bytes(header)
 

@@ -113,7 +113,7 @@ class LinkSender:
         fresh = vector is None
         if vector is None:
             vector = SiteVector()
-        elif is_full(vector.origins):  # it may have forgotten origins whose messages it has acknowledged
+        elif is_full(vector.origins):
             vector = SiteVector({**self._acked_before(), **vector.origins}, vector.view)
         self._sent, self._sent_view = dict(vector.origins), vector.view
         # Drop batches acknowledged behind an unacknowledged one.
@@ -129,7 +129,6 @@ class LinkSender:
         self._bridge_holes(fresh)
 
     def _acked_before(self) -> dict[Address, int]:
-        """Return what the peer's lineage has acknowledged on any link."""
         remote = self._state.remotes.get(self.peer)
         lineage = None if remote is None or self.lineage is None else remote.lineages.get(self.lineage)
         return {} if lineage is None else lineage.acked

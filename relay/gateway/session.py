@@ -184,7 +184,7 @@ class LinkSession:
             self._frame_began = now
         self._frame_due = self._frame_began + self._config.frame_s * (1 + unfinished_bytes // self._config.chunk_bytes)
         if self.peer is not None:
-            self._hello_due = max(self._hello_due, self._frame_due)  # a large STATE may take its time
+            self._hello_due = max(self._hello_due, self._frame_due)
 
     def _first(self, frame: Header) -> None:
         if isinstance(frame, Hello):

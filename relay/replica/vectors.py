@@ -46,9 +46,7 @@ def _move_to_end(vector: dict[Address, int], members: tuple[Address, ...]) -> No
 
 
 def bury_own(vector: dict[Address, int], members: tuple[Address, ...], held: Iterable[Address]) -> None:
-    """Do so for this site's own origins: half as many tombstones, for other sites must remember all that gaps
-    are told of, and those with held entries, which would else be sent twice, up to twice `ORIGINS_MAX`.
-    """
+    """`bury` own origins: fewer tombstones than others keep, and any held."""
     _move_to_end(vector, members)
     kept = {*held, *members}
     excess = max(0, len(vector) - ORIGINS_MAX // 2)
@@ -58,7 +56,6 @@ def bury_own(vector: dict[Address, int], members: tuple[Address, ...], held: Ite
 
 
 def is_full(vector: dict[Address, int]) -> bool:
-    """Return whether a site with these numbers may have forgotten others."""
     return len(vector) >= ORIGINS_MAX
 
 
@@ -70,6 +67,6 @@ def bound_to(vector: dict[Address, int], known: Container[Address]) -> None:
 
 
 def bound(vector: dict[K, V], times: int = 1) -> None:
-    """Drop the oldest origins above so many times `ORIGINS_MAX`."""
+    """Drop the oldest origins above `ORIGINS_MAX`."""
     while len(vector) > times * ORIGINS_MAX:
         del vector[next(iter(vector))]

@@ -28,9 +28,8 @@ NAME_CHARS_MAX = 128
 #: Least `relay.link.chunk_bytes`. Half a chunk is for unicasts, so a tiny chunk carries no data.
 CHUNK_BYTES_MIN = 1_000
 
-#: Least `relay.link.frame_bytes_max`: twice `ORIGINS_MAX` numbers, or a view of a thousand members with long names.
+#: Least `relay.link.frame_bytes_max`: room for STATE.
 FRAME_BYTES_MIN = 512 * 1024
-#: Largest message in a spill record, beside its other entries.
 SPILLED_BYTES_MAX = RECORD_BYTES_MAX - 1024 * 1024
 
 #: Key that cannot be set -> the key that determines it.
@@ -378,7 +377,7 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
     if link.frame_bytes_max > config.protocols.fragment.frame_bytes_max:
         yield "relay.link.frame_bytes_max: must be at most protocols.fragment.frame_bytes_max, or a frame can stop the site."
     if link.frame_bytes_max < FRAME_BYTES_MIN:
-        yield f"relay.link.frame_bytes_max: must be at least {FRAME_BYTES_MIN}, or a site with many senders gets no link."
+        yield f"relay.link.frame_bytes_max: must be at least {FRAME_BYTES_MIN}, or STATE may not fit."
     if link.frame_bytes_max * 2 < 3 * config.protocols.batching.message_bytes_max:
         yield "relay.link.frame_bytes_max: must be at least one and a half times protocols.batching.message_bytes_max."
     datagram, datagrams_max = config.transport.datagram_bytes_max, config.protocols.nakack.window_count_max
