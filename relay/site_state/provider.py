@@ -12,6 +12,7 @@ for all takers. It keeps it while any of them asks, over whichever relays.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
+from typing import TypeAlias
 
 from relay.replica.entries import SiteVector
 from relay.replica.site_state import READS_EXTRAS, StateAnswer, StateAsk, StateFrame, StatePiece, StateRefusal
@@ -27,6 +28,8 @@ KEPT_S = 45.0
 #: Age (s) at which a snapshot yields to a taker that needs a newer one, plus the time of its bytes
 #: at this pace. So an endless taker does not block another one for ever.
 HELD_S, PACE_BYTES_S = 300.0, 64 * 1024
+#: A taker, by the site that the link it asks over stands for: another site may name the same member.
+Taker: TypeAlias = tuple[str, Address]
 #: Takers remembered at a time; beyond, the one that asked longest ago no longer keeps the snapshot.
 TAKERS_MAX = 1_024
 
@@ -43,10 +46,10 @@ class _Snapshot:
     #: Why the application has provided none.
     refusal: StateRefusal | None = None
     #: Time of each taker's last request, and the requests that wait for the application.
-    takers: dict[Address, float] = field(default_factory=dict)
-    waiting: dict[Address, StateAsk] = field(default_factory=dict)
+    takers: dict[Taker, float] = field(default_factory=dict)
+    waiting: dict[Taker, StateAsk] = field(default_factory=dict)
 
-    def is_kept(self, now: float, besides: Address) -> bool:
+    def is_kept(self, now: float, besides: Taker) -> bool:
         """Return whether other takers than `besides` may still finish with this snapshot."""
         due = self.made + HELD_S + len(self.data or b"") / PACE_BYTES_S
         return now < due and any(taker != besides for taker in self.takers)
@@ -65,7 +68,7 @@ class StateProvider:
         self._snapshot: _Snapshot | None = None
 
     def ask(self, ask: StateAsk, now: float) -> tuple[StateFrame | None, GiveSnapshot | None]:
-        snapshot = self._snapshot
+        snapshot, taker = self._snapshot, (ask.site, ask.member)
         if ask.snapshot:
             if snapshot is None or snapshot.token != ask.snapshot:
                 return self._refuse(ask, StateRefusal.GONE), None
@@ -75,14 +78,14 @@ class StateProvider:
         if snapshot is not None and before is None:
             if not lacking(snapshot.contents, floor):
                 return self._give(snapshot, ask, now), None
-            if snapshot.is_kept(now, ask.member):
+            if snapshot.is_kept(now, taker):
                 return self._refuse(ask, StateRefusal.BUSY), None
         contents = contents_of(self._state, self._me)
         raise_contents(contents, self._state.unknown)
         if lacking(contents, floor):
             return self._refuse(ask, StateRefusal.BEHIND), None
         self._tokens += 1
-        self._snapshot = _Snapshot(self._tokens, contents, now, takers={ask.member: now}, waiting={ask.member: ask})
+        self._snapshot = _Snapshot(self._tokens, contents, now, takers={taker: now}, waiting={taker: ask})
         return self._refuse(ask, before or StateRefusal.PENDING), GiveSnapshot(self._tokens)
 
     def given(self, event: SnapshotGiven) -> list[StateFrame] | None:
@@ -108,21 +111,22 @@ class StateProvider:
             self._snapshot = None
 
     def _give(self, snapshot: _Snapshot, ask: StateAsk, now: float) -> StateFrame | None:
-        snapshot.takers.pop(ask.member, None)
-        snapshot.takers[ask.member] = now
+        taker = (ask.site, ask.member)
+        snapshot.takers.pop(taker, None)
+        snapshot.takers[taker] = now
         if len(snapshot.takers) > TAKERS_MAX:
             oldest = next(iter(snapshot.takers))
             del snapshot.takers[oldest]
             snapshot.waiting.pop(oldest, None)
         data, at = snapshot.data, ask.offset_bytes
         if data is None and snapshot.refusal is None:
-            snapshot.waiting[ask.member] = ask
+            snapshot.waiting[taker] = ask
         if data is None:
             return self._refuse(ask, snapshot.refusal or StateRefusal.PENDING)
         start = 0 if READS_EXTRAS in ask.floor else snapshot.extras_bytes
         total = len(data) - start
         if at == total > 0:  # the taker has the whole state
-            del snapshot.takers[ask.member]
+            del snapshot.takers[taker]
             self._snapshot = snapshot if snapshot.takers else None
             return None
         if not 0 <= at <= total:

@@ -157,6 +157,16 @@ def test_the_one_taker_gets_a_newer_snapshot_when_it_needs_one() -> None:
     assert refusal(found, ask(1, 3)) is GONE
 
 
+def test_a_site_ends_no_transfer_to_another_site_by_naming_its_member() -> None:
+    """The token of a shared snapshot is no secret, and a link proves the site of a request alone."""
+    found = ready()
+    assert found.ask(replace(ask(1, 10), site="TYO"), 0.0) == (None, None)
+    assert isinstance(found.ask(ask(1, 3), 0.0)[0], StatePiece)
+    found._state.produced[A] = 9
+    newer = replace(ask(floor={"NYC": {A: 9}}), site="TYO")
+    assert refusal(found, newer) is StateRefusal.BUSY
+
+
 @pytest.mark.parametrize(("data", "why"), [(None, StateRefusal.FAILED), (b"x" * 21, StateRefusal.TOO_LARGE)])
 def test_a_state_that_is_not_given_or_too_large_is_refused_and_asked_for_again(data: bytes | None, why: StateRefusal) -> None:
     found = ready(data)
