@@ -145,14 +145,14 @@ class MapReplica(Structure):
         message = unpack_bounded(data)
         if type(message) is not list or not message:
             raise ProtocolError("map_message")
+        if source != self._channel.me and source not in self._peers and source in self._others():
+            self._peers[source] = None
+            self._lacking.add(self._site_of(source))
+            self._pull_from(source)
         try:
             self._accept(source, *message)
         except (TypeError, ValueError, OverflowError) as error:  # too few or too many fields, or unfit ones
             raise ProtocolError("map_message") from error
-        if source != self._channel.me and source not in self._peers:
-            self._peers[source] = None
-            self._lacking.add(self._site_of(source))
-            self._pull_from(source)
 
     def _accept(self, source: Address, kind: str, *fields: Any) -> None:
         match kind:
@@ -166,7 +166,7 @@ class MapReplica(Structure):
             case "H":
                 self._submit_now(["I", self._holders is None], source)
             case "I":
-                if self._holders is not None and fields != (False,):
+                if self._holders is not None and source in self._peers and fields != (False,):
                     self._holders[source] = None
                     self._note_progress()
             case "Q":
@@ -236,9 +236,8 @@ class MapReplica(Structure):
     def members_changed(self) -> None:
         """As `Structure`. Say hello to new members, so that both know of each other."""
         others = set(self._others())
-        before = len(self._peers)
         self._peers = {peer: None for peer in self._peers if peer in others}
-        if self._is_leader() and len(others) > before:
+        if self._is_leader() and len(others) > len(self._peers):
             self._submit_now(["H"])
 
     def note_gap(self, gap: Gap) -> None:
@@ -257,8 +256,9 @@ class MapReplica(Structure):
         self._note_progress()
 
     def _pull_from(self, peer: Address) -> None:
-        self._due[peer] = None
-        self._poked.set()
+        if peer in self._peers:  # a site may invent members
+            self._due[peer] = None
+            self._poked.set()
 
     def _others(self) -> tuple[Address, ...]:
         channel = self._channel

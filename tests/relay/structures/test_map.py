@@ -16,11 +16,12 @@ from relay.structures.map import Map
 from relay.structures.map_replica import MapReplica
 from relay.structures.map_state import Conflict
 from sitestack.layers.batching import BatchingConfig
-from sitestack.model.address import Address
+from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
+from sitestack.wire.plain import pack_plain
 from tests.relay.node.test_relay_channel import QUICK, World, two_sites
 
 
@@ -228,6 +229,20 @@ def forget(replica: MapReplica) -> None:
     """Remove the entry `k` from this member alone."""
     delete(replica)
     replica.state.purge(1 << 62)
+
+
+async def test_members_that_a_site_invents_are_no_peers(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A link proves the site of a message alone; a pull from each invented member delayed the real ones."""
+    async with maps() as (_, opened):
+        victim = opened["A"].replica
+        await idle(victim)
+        peers, relay = dict(victim._peers), victim._channel.view.coordinator
+        monkeypatch.setattr(victim, "_holders", {})
+        for n in range(10):
+            invented = ProxyUUID(bytes([n]) * 16, "SFO", relay)
+            for message in (["I", True], ["P"]):
+                victim.accept(invented, pack_plain(message))
+        assert (victim._peers, victim._due, victim._holders) == (peers, {}, {})
 
 
 async def test_entries_that_a_leader_pulls_from_another_site_reach_its_site_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
