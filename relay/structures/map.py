@@ -4,17 +4,19 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from typing import Any, Generic, TypeVar
 
 import trio
 
 from relay.node.channel import RelayChannel
-from relay.structures.map_replica import Comparison, MapReplica
-from relay.structures.map_state import Conflict
+from relay.structures.map_replica import MESSAGE_BYTES, Comparison, MapReplica
+from relay.structures.map_state import LONGEST, Conflict
 from sitestack.channel.portal import ChannelDoor, Door
 from sitestack.model.address import Address
-from sitestack.model.errors import ChannelClosed, LocalError
+from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.message import Scope, copy_buffer
+from sitestack.wire.plain import pack_plain
 
 V = TypeVar("V")
 
@@ -111,7 +113,7 @@ class Map(MapReads[V]):
 
         Raises as `Channel.send`, and LocalError for a key that is no string of 1 to `KEY_CHARS_MAX`
         characters. With `owner`, raises LocalError while that site is not in the global view; if its
-        coordinator dies, use a timeout and repeat the write.
+        coordinator dies or lacks the map, use a timeout.
         """
         await self._write(key, self._encode(value), int(ttl_s * 1000))
 
@@ -158,6 +160,9 @@ class Map(MapReads[V]):
             entry = replica.state.write(key, value, self._channel.site, me, replica.now_ms(), ttl_ms)
             await replica.submit(["W", entry.pack(key), me, number], Scope.ALL)
         else:
+            size = len(pack_plain(replace(LONGEST, value=value).pack(key))) + MESSAGE_BYTES  # of the owner's message
+            if size > (limit := replica.message_bytes_max):
+                raise MessageTooLarge(f"{size} bytes are more than the allowed {limit} (protocols.batching.message_bytes_max)")
             await replica.submit(["F", key, value, ttl_ms, me, number], Scope.UNICAST, target)
 
     def _owner_member(self) -> Address | None:

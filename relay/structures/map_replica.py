@@ -103,7 +103,8 @@ class MapReplica(Structure):
         self._compared: dict[Address, bytes] | None = None
         self._comparing = trio.Lock()
         self._sweep = Sweep()
-        self._chunk_bytes = min(CHUNK_BYTES, channel.config.protocols.batching.message_bytes_max - MESSAGE_BYTES)
+        self.message_bytes_max = channel.config.protocols.batching.message_bytes_max
+        self._chunk_bytes = min(CHUNK_BYTES, self.message_bytes_max - MESSAGE_BYTES)
 
     @asynccontextmanager
     async def opened(self) -> AsyncIterator[None]:

@@ -58,6 +58,11 @@ class Entry:
         return [key, *self.stamp, self.value, self.expires_ms, [list(each) for each in self.seen]]
 
 
+_LAST = Stamp(2**64 - 1, "\U0010ffff" * SITE_CHARS_MAX, bytes(UUID_BYTES))
+#: The entry that takes the most bytes around its key and value.
+LONGEST = Entry(_LAST, None, 2**64 - 1, (_LAST,) * SEEN_MAX)
+
+
 @dataclass(frozen=True, slots=True)
 class Conflict:
     """Two concurrent writes of a key: one was kept, one was overwritten. None stands for a delete."""

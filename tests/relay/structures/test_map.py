@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import AsyncIterator, Collection
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
 
 import pytest
@@ -14,10 +14,10 @@ from relay.node.channel import open_channel
 from relay.structures import map_replica
 from relay.structures.map import Map
 from relay.structures.map_replica import MapReplica
-from relay.structures.map_state import Conflict
+from relay.structures.map_state import SEEN_MAX, Conflict, Entry, Stamp
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.errors import LocalError
+from sitestack.model.errors import LocalError, MessageTooLarge
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
@@ -288,6 +288,26 @@ async def test_the_owner_orders_all_writes() -> None:
         [last] = (await equal(*opened.values())).values()
         assert last in (b"B29", b"D29", b"E29")
         assert all(each.conflicts == 0 for each in opened.values())
+
+
+async def test_a_value_too_large_for_the_message_of_the_owner_is_refused_at_once() -> None:
+    """The coordinator sends a longer message than the one that forwards the write to it."""
+    protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
+    config = replace(QUICK, site="NYC", protocols=protocols)
+    network = MemoryNetwork()
+    with trio.fail_after(30):
+        async with (
+            open_channel(config, name="A", transport=network.open()) as one,
+            open_channel(config, name="B", transport=network.open()) as other,
+            Map[bytes](one, "m", owner="NYC") as orders,
+            Map[bytes](other, "m", owner="NYC") as writes,
+        ):
+            for short in (*range(0, 3_600, 100), 4_000):
+                stamps = [Stamp(2**63 + short, chr(0x20000) * 64, bytes([n]) * 16) for n in range(SEEN_MAX + 1)]
+                orders.replica.state.merge("k", Entry(stamps[0], b"", 0, tuple(stamps[1:])))  # the longest list of writers
+                with suppress(MessageTooLarge), trio.fail_after(2):
+                    await writes.put("k", bytes(60_000 - short), ttl_s=1e6)
+            assert len(writes.get("k") or b"") == 56_000
 
 
 async def test_bad_keys_values_and_names_are_refused() -> None:
