@@ -4,9 +4,9 @@
     F   forward       to the owner's coordinator: a write without a stamp
     H   hello         multicast: this member has opened the map
     I   I too         the answer of each member that has it; with False while it is still opening it
-    Q   question      to one member: the digests of this member's buckets
-    E   entries       the answer: entries of the buckets that differ
-    B   end           the end of an answer
+    Q   question      to one member: a number, and the digests of this member's buckets
+    E   entries       the answer: that number, and entries of the buckets that differ
+    B   end           the end of an answer: that number
     P   pull          multicast in the site: its leader has learned entries of another site
     C   compare       multicast or unicast: send your digests
     D   digests       the answer
@@ -95,11 +95,12 @@ class MapReplica(Structure):
         self._lacking: set[str] = set()
         #: While this member opens the map: those that have opened it.
         self._holders: dict[Address, None] | None = None
-        #: The member that this one pulls from, whether its answer has ended, and whether it had news.
+        #: The member that this one pulls from, the question's number, whether its answer has ended, and whether it had news.
         self._source: Address | None = None
+        self._number = self.now_ms()  # above those of an earlier map of this name
         self._ended = self._learned = False
         self._progress = trio.Event()
-        self._questions, self._asked = trio.open_memory_channel[tuple[Address, bytes]](QUESTIONS_MAX)
+        self._questions, self._asked = trio.open_memory_channel[tuple[Address, int, bytes]](QUESTIONS_MAX)
         self._compared: dict[Address, bytes] | None = None
         self._comparing = trio.Lock()
         self._sweep = Sweep()
@@ -171,14 +172,14 @@ class MapReplica(Structure):
                     self._holders[source] = None
                     self._note_progress()
             case "Q":
-                [digests] = fields
+                number, digests = fields
                 if self._questions.statistics().current_buffer_used < QUESTIONS_MAX:
-                    self._questions.send_nowait((source, digests))
+                    self._questions.send_nowait((source, number, digests))
                 if self._is_leader() and self._site_of(source) == self._channel.site and self.state.differing(digests):
                     self._pull_from(source)  # it may have what its leader, which opened the map later, lacks
             case "E" | "B":
-                [packed] = fields if kind == "E" else [()]
-                if source == self._source:
+                number, packed = fields if kind == "E" else (*fields, ())
+                if (source, number) == (self._source, self._number):
                     self._learned = self._merge(packed) or self._learned
                     self._ended = kind == "B"
                     self._note_progress()
@@ -323,12 +324,13 @@ class MapReplica(Structure):
         Return whether all have come.
         """
         self._source, self._ended, self._learned = peer, False, False
+        self._number += 1
         site = self._site_of(peer)
         was_lacking = site in self._lacking
         self._lacking.discard(site)
         try:
             self.state.expire(self.now_ms())
-            await self.submit(["Q", digests or self.state.digests()], Scope.UNICAST, peer)
+            await self.submit(["Q", self._number, digests or self.state.digests()], Scope.UNICAST, peer)
             while not self._ended and not self.has_left:
                 with trio.move_on_after(ANSWER_S) as waiting:
                     await self._progress.wait()
@@ -346,7 +348,7 @@ class MapReplica(Structure):
                 self._lacking.add(site)
 
     async def _answer_questions(self) -> None:
-        async for source, digests in self._asked:
+        async for source, number, digests in self._asked:
             try:
                 self.state.expire(self.now_ms())
                 chunk: list[Any] = []
@@ -355,13 +357,13 @@ class MapReplica(Structure):
                     for packed in self.state.in_bucket(bucket):
                         more = len(pack_plain(packed))
                         if chunk and size + more > self._chunk_bytes:
-                            await self.submit(["E", chunk], Scope.UNICAST, source)
+                            await self.submit(["E", number, chunk], Scope.UNICAST, source)
                             chunk, size = [], 0
                         chunk.append(packed)
                         size += more
                 if chunk:
-                    await self.submit(["E", chunk], Scope.UNICAST, source)
-                await self.submit(["B"], Scope.UNICAST, source)
+                    await self.submit(["E", number, chunk], Scope.UNICAST, source)
+                await self.submit(["B", number], Scope.UNICAST, source)
             except (LocalError, ProtocolError):  # the member asks again
                 continue
 

@@ -287,6 +287,14 @@ RELAY = (
         "tests/relay/structures/test_map.py::test_what_only_the_followers_of_a_site_have_reaches_their_leader",
     ),
     trap(
+        "M8-number",
+        "the late end of an earlier answer ends the pull of a map",
+        "relay/structures/map_replica.py",
+        "if (source, number) == (self._source, self._number):",
+        "if source == self._source:",
+        "tests/relay/structures/test_map.py::test_an_answer_to_an_earlier_question_ends_no_later_one",
+    ),
+    trap(
         "R5-window",
         "what the other site acknowledges during a replay is sent again, and fills the window for ever",
         "relay/gateway/sender.py",

@@ -6,6 +6,7 @@ import json
 from collections.abc import AsyncIterator, Collection
 from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -102,7 +103,7 @@ async def test_malformed_messages_of_another_site_end_no_process() -> None:
     async with maps() as (_, opened):
         victim, far = opened["A"].replica, opened["D"].replica
         victim._source, victim._compared = far._channel.me, {}
-        for message in (["Q"], ["Q", b"", b""], ["E"], ["D"], ["D", b""], ["F", "k", b"", 2**64 - 1, b"A" * 16, 1]):
+        for message in (["Q"], ["Q", 1, b"", b""], ["E"], ["D"], ["D", b""], ["F", "k", b"", 2**64 - 1, b"A" * 16, 1]):
             await far.submit(message, Scope.UNICAST, opened["A"]._channel.me)
         await opened["D"].put("k", b"v")
         assert await equal(*opened.values()) == {"k": b"v"}
@@ -243,6 +244,29 @@ async def test_members_that_a_site_invents_are_no_peers(monkeypatch: pytest.Monk
             for message in (["I", True], ["P"]):
                 victim.accept(invented, pack_plain(message))
         assert (victim._peers, victim._due, victim._holders) == (peers, {}, {})
+
+
+async def test_an_answer_to_an_earlier_question_ends_no_later_one(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A failover amid a large answer ends the pull; entries are dropped then, and the end of the answer arrives late."""
+    monkeypatch.setattr(map_replica, "ANSWER_S", 0.2)
+    monkeypatch.setattr(map_replica, "REPAIR_S", 1e6)
+    async with maps() as (_, opened):
+        replica = opened["A"].replica
+        await idle(replica)
+        peer = next(peer for peer in replica._peers if replica._site_of(peer) == "SFO")
+        asked: list[list[Any]] = []
+
+        async def note(message: list[Any], *_: object) -> None:
+            asked.append(message)
+            if len(asked) == 2:
+                for late in (["E", asked[0][1], []], ["B", asked[0][1]]):
+                    replica.accept(peer, pack_plain(late))
+
+        monkeypatch.setattr(replica, "submit", note)
+        replica._lacking.add("SFO")
+        assert [await replica._pull(peer), await replica._pull(peer)] == [False, False]
+        assert "SFO" in replica._lacking
+        replica._lacking.clear()
 
 
 async def test_entries_that_a_leader_pulls_from_another_site_reach_its_site_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
