@@ -5,6 +5,7 @@ from __future__ import annotations
 import time
 from collections.abc import Callable, Iterator
 from dataclasses import replace
+from math import ceil
 from typing import Any, Generic, TypeVar
 
 import trio
@@ -115,7 +116,7 @@ class Map(MapReads[V]):
         characters. With `owner`, raises LocalError while that site is not in the global view; if its
         coordinator dies or lacks the map, use a timeout.
         """
-        await self._write(key, self._encode(value), int(ttl_s * 1000))
+        await self._write(key, self._encode(value), ceil(ttl_s * 1000))
 
     async def update(self, key: str, change: Callable[[V | None], V | None], *, ttl_s: float = 0.0) -> V | None:
         """Set a key to `change` of its value at this member, in one step; None deletes it. Return the new value.
@@ -128,7 +129,7 @@ class Map(MapReads[V]):
         while (earlier := self._undelivered.get(key)) is not None:
             await earlier.wait()  # of another task
         value = change(self.get(key))
-        await self._write(key, None if value is None else self._encode(value), int(ttl_s * 1000))
+        await self._write(key, None if value is None else self._encode(value), ceil(ttl_s * 1000))
         return value
 
     async def delete(self, key: str) -> None:

@@ -395,6 +395,14 @@ async def test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_th
             await trio.sleep(0.05)
 
 
+async def test_a_time_to_live_below_a_millisecond_expires() -> None:
+    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
+        await one.put("k", b"v", ttl_s=0.0005)
+        await one.update("l", lambda _: b"v", ttl_s=0.0005)
+        await trio.sleep(0.01)
+        assert dict(one.items()) == {}
+
+
 async def test_values_have_a_codec() -> None:
     async with two_sites() as (_, channels), Map(channels["A"], "m", encode=str.encode, decode=bytes.decode) as one:
         await one.put("k", "größe", ttl_s=60)
