@@ -28,9 +28,9 @@ KEPT_S = 45.0
 #: Age (s) at which a snapshot yields to a taker that needs a newer one, plus the time of its bytes
 #: at this pace. So an endless taker does not block another one for ever.
 HELD_S, PACE_BYTES_S = 300.0, 64 * 1024
-#: A taker, by the site that the link it asks over stands for: another site may name the same member.
+#: A link proves a request's site alone; another site may name the same member.
 Taker: TypeAlias = tuple[str, Address]
-#: Takers remembered at a time; beyond, the one that asked longest ago no longer keeps the snapshot.
+#: Maximum takers; beyond, the one that asked longest ago no longer keeps the snapshot.
 TAKERS_MAX = 1_024
 
 

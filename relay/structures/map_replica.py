@@ -37,13 +37,13 @@ from sitestack.model.message import Scope
 from sitestack.structures.registry import Structure
 from sitestack.wire.plain import pack_plain, unpack_bounded
 
-#: Seconds between two pulls without a reason, and for which an answer may make no progress.
+#: Seconds between two pulls without a reason, and of an answer without progress.
 REPAIR_S, ANSWER_S = 15.0, 5.0
-#: Seconds for which opening a map waits for a member that has it, and for its entries.
+#: Seconds for which opening waits for a member with the map, and for its entries.
 OPEN_S, FIRST_S = 1.0, 30.0
-#: Seconds between two steps of a sweep of tombstones; a write under way is delivered in that time.
+#: Seconds between two steps of a sweep; a write under way is delivered in that time.
 SWEEP_S = 30.0
-#: Received stamps further ahead of this clock do not advance it.
+#: Stamps further ahead do not advance this clock.
 DRIFT_S = 60.0
 #: Tombstones beyond this number are forgotten, the oldest first.
 TOMBSTONES_MAX = 100_000
@@ -51,7 +51,7 @@ TOMBSTONES_MAX = 100_000
 QUESTIONS_MAX = 64
 #: Maximum bytes of entries in one message, unless it is one entry; and of the message around them.
 CHUNK_BYTES, MESSAGE_BYTES = 48_000, 512
-#: Digests that differ from all others, so that buckets are fetched which contain tombstones alone.
+#: Digests that differ from all others, to fetch buckets of tombstones too.
 EVERYTHING = b"\xff" * (BUCKETS * DIGEST_BYTES)
 
 log = structlog.get_logger()
@@ -95,9 +95,9 @@ class MapReplica(Structure):
         self._lacking: set[str] = set()
         #: While this member opens the map: those that have opened it.
         self._holders: dict[Address, None] | None = None
-        #: The member that this one pulls from, the question's number, whether its answer has ended, and whether it had news.
+        #: The pulled member, the question's number, whether its answer has ended, and whether it had news.
         self._source: Address | None = None
-        self._number = self.now_ms()  # above those of an earlier map of this name
+        self._number = self.now_ms()  # above those before the map was reopened
         self._ended = self._learned = False
         self._progress = trio.Event()
         self._questions, self._asked = trio.open_memory_channel[tuple[Address, int, bytes]](QUESTIONS_MAX)
@@ -281,7 +281,7 @@ class MapReplica(Structure):
         return False
 
     async def _open(self) -> None:
-        """Pull from a member that has opened the map, rather one of this site, if there is one."""
+        """Pull from a member that has opened the map, rather one of this site."""
         holders: dict[Address, None] = {}
         self._holders = holders
         with trio.move_on_after(OPEN_S):
@@ -319,10 +319,7 @@ class MapReplica(Structure):
         return [sites[sorted(sites)[turn % len(sites)]]] if sites else []
 
     async def _pull(self, peer: Address, digests: bytes = b"") -> bool:
-        """Fetch the entries of another member that differ from those with these digests, or from this member's.
-
-        Return whether all have come.
-        """
+        """Fetch another member's entries that differ from these digests, or this member's; return whether all came."""
         self._source, self._ended, self._learned = peer, False, False
         self._number += 1
         site = self._site_of(peer)
@@ -368,7 +365,7 @@ class MapReplica(Structure):
                 continue
 
     async def _sweep_tombstones(self) -> None:
-        """Let each site report that it has sent its writes up to a time, and purge tombstones then."""
+        """Let each site report its sent writes up to a time, and purge tombstones then."""
         while not self.has_left:
             await trio.sleep(SWEEP_S)
             channel = self._channel

@@ -27,8 +27,8 @@ from sitestack.model.errors import ProtocolError
 #: Buckets of keys. Two members compare one digest of 8 bytes for each.
 BUCKETS = 256
 DIGEST_BYTES = 8
-#: Stamps that an entry lists, of as many members. A write of another member that is older than all of
-#: a full list counts as seen.
+#: Stamps that an entry lists, of as many members. Another member's write that is older than a full
+#: list counts as seen.
 SEEN_MAX = 8
 #: Times of replaced entries that are kept, beyond one for each live entry.
 REPLACED_MAX = 1_024
@@ -59,7 +59,7 @@ class Entry:
 
 
 _LAST = Stamp(2**64 - 1, "\U0010ffff" * SITE_CHARS_MAX, bytes(UUID_BYTES))
-#: The entry that takes the most bytes around its key and value.
+#: The entry with the most bytes beside key and value.
 LONGEST = Entry(_LAST, None, 2**64 - 1, (_LAST,) * SEEN_MAX)
 
 

@@ -3,8 +3,7 @@
 A tombstone must outlive every older write of its key. The first site begins a sweep at its time T;
 from then on all clocks are above T. One step later, when writes under way are in the streams, the
 leader of each site reports. Streams are FIFO, so a leader with all reports has all writes up to T,
-once it has repaired its gaps; it reports that too. A missing report, as of a dead site, keeps the
-tombstones.
+once its gaps are repaired; it reports that too. A missing report keeps the tombstones.
 """
 
 from __future__ import annotations
@@ -31,7 +30,7 @@ class Sweep:
         """Yield the times to send: with True as a report of this site, with False as a beginning.
 
         `starts`: the time of a new sweep, 0 for none. `is_first`: this member begins sweeps, and
-        repeats the beginning for members that have come since.
+        repeats the beginning for newer members.
         """
         if self._upto and self._upto == self._before:
             yield self._upto, True
