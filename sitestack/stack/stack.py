@@ -360,7 +360,7 @@ class Stack:
     def _hand_out_states(self, event: ViewInstalled) -> None:
         for state in event.states:
             for layer in self.layers:
-                if type(state) is layer.STATE:
+                if layer.STATE is not None and isinstance(state, layer.STATE):
                     if event.previous is None:
                         layer.take_state(state)
                     else:

@@ -28,7 +28,7 @@ from sitestack.channel.sending.sending import Mode, Reach
 from sitestack.config import SiteConfig
 from sitestack.model.address import Address
 from sitestack.model.envelope import KEY
-from sitestack.model.errors import LocalError
+from sitestack.model.errors import LocalError, StateUnavailable
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
@@ -138,7 +138,10 @@ class Application:
     async def _run(self) -> None:
         with self._scope:
             async with trio.open_nursery() as self._nursery:
-                await self._read()
+                try:
+                    await self._read()
+                except StateUnavailable:  # a program ends, and so its member leaves
+                    self._process.leave()
 
     async def _read(self) -> None:
         async for item in self.channel.batches():

@@ -144,10 +144,13 @@ def test_a_joiner_receives_states_before_the_view_but_no_other_header_that_stand
         def take_state(self, state: Header) -> None:
             log.append(f"took {state}")
 
-    installed = ViewInstalled(VIEW, None, (Other(), Word("x")))
+    class Longer(Word):
+        """A state may have several forms."""
+
+    installed = ViewInstalled(VIEW, None, (Other(), Longer("x")))
     stack = Stack(A, [Taker("0", log, {"go": [Announce(installed)]})], "NYC", 1_400)
     stack.down(Note("go"), 0.0)
-    assert log[1:] == [f"took {Word('x')}", "0^ViewInstalled"]
+    assert log[1:] == [f"took {Longer('x')}", "0^ViewInstalled"]
 
 
 def test_frames_of_one_turn_and_destination_share_datagrams_and_keep_their_order() -> None:
