@@ -152,7 +152,7 @@ class Schema:
         self.packers = {kind: _numbered(number, self.converter(kind).pack) for number, kind in headers.items()}
         self._parsers = {number: self.converter(kind).parse for number, kind in headers.items()}
         #: Wire ids of headers that contain headers.
-        self._outer = tuple([number for number, kind in headers.items() if _is_outer(kind)])
+        self._outer = tuple([number for number, kind in headers.items() if is_outer(kind)])
 
     def pack_header(self, header: Header) -> list[Any]:
         return self.packers[type(header)](header)
@@ -286,7 +286,7 @@ class Schema:
         return Converter(pack if other else get, _sound(parse) if hasattr(kind, "is_sound") else parse)
 
 
-def _is_outer(kind: type) -> bool:
+def is_outer(kind: type) -> bool:
     return tuple[Header, ...] in hints_of(kind).values()
 
 

@@ -36,7 +36,7 @@ class StateHolders:
         member and without a provider is undecided: all members report their standing, then the
         first waiting one inherits (`note`).
         """
-        self._members = members
+        self._standings, self._members = self.snapshot(), members
         self._standings = {each: self._standings[each] for each in members if each in self._standings}
         if not is_primary:
             held = [each for each in members if self._standings.get(each) is Standing.HOLDS]
@@ -99,7 +99,8 @@ class StateHolders:
         return sum(each in HAVE_STATE for each in self._standings.values())
 
     def snapshot(self) -> dict[Address, Standing]:
-        return dict(self._standings)
+        """Return the standings. A member whose report was dropped WAITS, so that the next view asks whether it has the state."""
+        return {**dict.fromkeys(self._members if self._standings else (), Standing.WAITS), **self._standings}
 
     def restore(self, standings: dict[Address, Standing]) -> None:
         self._standings = dict(standings)

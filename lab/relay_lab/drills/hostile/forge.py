@@ -23,7 +23,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.wire.codec import MAGIC, VERSION, Codec
-from sitestack.wire.schema import hints_of
+from sitestack.wire.schema import hints_of, is_outer
 from sitestack.wire.slices import DIGEST_BYTES, SLICES_MAX, Slice
 
 #: Numbers at which a window, a counter or a connection may break.
@@ -56,6 +56,7 @@ class Forger:
     def __init__(self, headers: Mapping[int, type[Header]], known: Knowledge, rng: random.Random) -> None:
         self.codec = Codec(known.site, headers)
         self._headers = headers
+        self._inner = [kind for kind in headers.values() if not is_outer(kind)]
         self._known = known
         self._rng = rng
 
@@ -143,7 +144,7 @@ class Forger:
         if hint is Batch:
             return self._batch(rng.choice(anybody))
         if hint is Header:
-            return self._value(ViewTag if depth > 2 else rng.choice(list(self._headers.values())), depth + 2)
+            return self._value(rng.choice(self._inner), depth + 2)
         atoms = {
             int: rng.choice(_NUMBERS),
             bool: rng.random() < 0.5,

@@ -103,3 +103,15 @@ def test_without_a_true_holder_a_waiting_member_receives_the_state_that_its_part
     holders.restore({A: Standing.INHERITED, B: Standing.INHERITED, C: Standing.WAITS, D: Standing.WAITS})
     holders.enter((A, B, C, D), [(A, D), (B, C)])
     assert [holders.provider_of(each) for each in (C, D)] == [B, A]
+
+
+def test_an_earlier_member_whose_report_was_dropped_is_asked_before_a_joiner_begins_without_a_state() -> None:
+    """A blocked coordinator drops reports: B began in the last view, and may have the state by now."""
+    elder = holders_of({A: Standing.ABSTAINS}, A, B)
+    joiner = holders_of(elder.snapshot(), A, B, C)
+    elder.enter((A, B, C))
+    for holders in (elder, joiner):
+        assert (holders.undecided, holders.provider) == (True, None)
+        assert holders.note(B, Standing.HOLDS)
+        assert (holders.undecided, holders.provider, holders.waiting()) == (False, B, [C])
+    assert holders_of({}, A, B, C).undecided is False, "founders begin at once"
