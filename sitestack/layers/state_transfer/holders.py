@@ -78,6 +78,8 @@ class StateHolders:
         if member not in self._members:
             return False
         self._standings[member] = standing
+        if standing is Standing.WAITS and self.provider is None and not self._unsaid:
+            self._unsaid = {*self._members}
         if self._unsaid:
             self._unsaid.discard(member)
             if standing in HAVE_STATE:
@@ -99,7 +101,7 @@ class StateHolders:
         return sum(each in HAVE_STATE for each in self._standings.values())
 
     def snapshot(self) -> dict[Address, Standing]:
-        """Return the standings. A member whose report was dropped WAITS, so that the next view asks whether it has the state."""
+        """Return the standings. A member whose report was dropped WAITS: the next view asks it."""
         return {**dict.fromkeys(self._members if self._standings else (), Standing.WAITS), **self._standings}
 
     def restore(self, standings: dict[Address, Standing]) -> None:

@@ -130,7 +130,7 @@ class StateTransfer(Layer):
         if self._ask_at is None or now < self._ask_at:
             return []
         self._ask_at = None
-        if self._complete or not self._takes_part or self._holders.undecided:
+        if self._complete or not self._takes_part or self._holders.undecided or self._holders.provider_of(self._me) is None:
             return self._say_standing(now)
         self._wait_s = min(2 * self._wait_s, WAIT_S_MAX)
         return self._ask(now)
@@ -189,7 +189,8 @@ class StateTransfer(Layer):
     def _inherit(self, point: ViewId) -> list[Effect]:
         """Continue with this application's state, when no other member has one to ask for."""
         holders = self._holders
-        if not self._takes_part or self._complete or holders.undecided or holders.provider_of(self._me) not in (None, self._me):
+        is_first = self._is_alone or holders.provider_of(self._me) == self._me
+        if not self._takes_part or self._complete or holders.undecided or not is_first:
             return []
         self._complete = True
         if self._is_alone:
@@ -225,6 +226,8 @@ class StateTransfer(Layer):
         if not holders.note(entry.member, entry.standing):
             return [Dropped("state_of_a_stranger")]
         effects = self._decided(now) if undecided and not holders.undecided else []
+        if holders.undecided and not undecided:
+            effects += self._say_standing(now)
         if not holders.waiting() or (self._snapshot is not None and not self._may_give()):
             self._snapshot = None
         return [*effects, *(self._say_standing(now) if first and not self._takes_part else [])]
@@ -283,7 +286,6 @@ class StateTransfer(Layer):
         return [*dropped, Down(Frame(self._me, member, (chunk,)))]
 
     def _ask(self, now: float) -> list[Effect]:
-        self._ask_at = None
         provider = self._holders.provider_of(self._me)
         if self._view is None or provider is None:
             return []

@@ -88,6 +88,14 @@ def test_a_founder_starts_with_its_own_state_and_gives_its_standing_to_joiners()
     assert layer.give_state() == Standings({A: HOLDS})
 
 
+def test_a_joiner_begins_without_a_state_once_the_stream_shows_that_no_member_has_one() -> None:
+    """Reports may be lost in a block: a member that joined before and began unseen would have another state."""
+    layer, effects = joiner("B", TWO)
+    assert effects == layer.expire(SMALL.ask_interval_s) == [to(B, A, StateReport(Standing.WAITS))]
+    assert standing(layer, B=Standing.WAITS) == []
+    assert standing(layer, A=Standing.ABSTAINS) == [Up(StateArrived(TWO.id, None))]
+
+
 def test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece() -> None:
     layer, effects = joiner("C", THREE, A=ABSTAINS, B=HOLDS)
     asks = [to(C, B, StateRequest(THREE.id, READS_EXTRAS)), to(C, B, StateRequest(THREE.id, 0))]
