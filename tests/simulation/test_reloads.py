@@ -61,6 +61,13 @@ def test_what_was_sent_while_nothing_was_held_for_a_site_is_a_gap_that_the_judge
     assert "not_held" in {gap.reason for gap in Watched(SeedRun(plan)).gaps()}
 
 
+def test_a_site_that_was_to_be_waited_for_is_not_while_it_is_taken_out() -> None:
+    """Another site (here the liar's) still has the entries held, until the budget drops them."""
+    plan = plan_with(Flood(4.0, 6.0, "NYC", 48, 0.0), TAKEN_OUT)
+    plan = replace(plan, budget=BufferConfig(budget_age_s=1.0), when_down="wait", has_liar=True)
+    assert {gap.reason for gap in Watched(SeedRun(plan)).gaps()} == {"budget"}
+
+
 def test_a_site_that_is_added_while_others_run_is_passed_what_is_sent_from_then_on() -> None:
     plan = replace(plan_with(), late=("SFO", 6.0), adds_late=True)
     watched = Watched(SeedRun(plan))

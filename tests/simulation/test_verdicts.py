@@ -76,6 +76,29 @@ def test_a_batch_under_uniform_agreement_counts_from_its_sending() -> None:
     assert "not exceeded" in Shortage([here, there], tiny).objection(there, judged)
 
 
+@pytest.mark.parametrize(
+    ("pair", "span", "is_removed"),
+    [
+        (("NYC", "SFO"), (1.0, 6.0), True),
+        (("NYC", "SFO"), (2.3, 6.0), True),
+        (("NYC", "SFO"), (2.5, 6.0), False),
+        (("NYC", "SFO"), (1.0, 2.5), False),
+        (("NYC", "SFO"), (-2.0, 1.5), False),
+        (("SFO", "NYC"), (1.0, 6.0), False),
+    ],
+)
+def test_nothing_is_held_for_a_site_that_was_no_peer_for_the_age_of_the_budget(
+    pair: tuple[str, str], span: tuple[float, float], is_removed: bool
+) -> None:
+    """X11: messages of 2 s, a gap at 4 s. A site put back in time, or before they were sent, is held for."""
+    a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2)
+    d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
+    there = process(d, 0.0, 0.0, 4.0)
+    judged = next(record for record in there.records if isinstance(record, records.Gap))
+    shortage = Shortage([process(a, 0.0, 0.0, 1.0, 2.0), there], BufferConfig(budget_age_s=1.6), lacking={pair: [span]})
+    assert shortage.was_removed(there, judged) is is_removed
+
+
 def calm_run() -> SeedRun:
     """Two sites with no faults at all."""
     return SeedRun(replace(plan_with(), messages=20, unicast_share=0.0))

@@ -1,13 +1,13 @@
 """Shortage: whether the budget of a relay buffer can have run out for a message, so that a gap was justified.
 
-Each message in it must have been so old, or have had so many others behind it; with a spill also its reason must be possible.
+Each message must have been so old, or have had so many behind it; with a spill its reason must also be possible.
 """
 
 from __future__ import annotations
 
 import struct
 from bisect import bisect_right
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from itertools import accumulate
 
 from relay.replica.buffer import ENTRY_BYTES
@@ -48,6 +48,12 @@ class _Produce:
         same = [(t, ENTRY_BYTES) for t in views.values()]
         self._begun = _Totals([*same, *[(t, size) for t, _, size in self.batches.values()]])
         self._done = _Totals([*same, *[(t, self.batches[key][2]) for key, t in delivered.items()]])
+
+    def within(self, gap: records.Gap) -> Iterator[tuple[Address, int, int, int]]:
+        """Yield origin, first number, time, last number."""
+        for (origin, first), (since, last, _) in sorted(self.batches.items()):
+            if origin == gap.origin and last >= gap.first and first <= gap.last:
+                yield origin, first, since, last
 
     def behind(self, since: int, until: int) -> tuple[int, int]:
         """Return the most entries that can have come between two times, both included, and their bytes."""
@@ -91,15 +97,11 @@ class Shortage:
 
     def objection(self, process: Process, gap: records.Gap) -> str:
         """Why a gap in the journal of this process is not justified; an empty text when it is."""
-        produce = self._produce.get(gap.site)
-        if produce is None:
-            produce = self._produce[gap.site] = _Produce(self._by_site[gap.site], self._uniform, self._total)
+        produce = self._produce_of(gap.site)
         born_ns = min(int(p.records[0].t) for p in self._by_site[process.local.site])
         is_first = not _has_begun(process, gap)
-        for (origin, first), (since, last, _) in sorted(produce.batches.items()):
-            if origin != gap.origin or last < gap.first or first > gap.last:
-                continue
-            if gap.reason == "not_held" and self._was_removed(gap, since, process.local.site):
+        for origin, first, since, last in produce.within(gap):
+            if gap.reason == "not_held" and self._held_nothing(gap, since, process.local.site):
                 continue
             name = f"{gap.site}/{origin!r} {first}..{last}"
             if since < born_ns and is_first and self._budget.spill is None:  # it holds them for a site to come
@@ -109,6 +111,16 @@ class Shortage:
             if not _is_beyond_state(process, gap) and not self._may_be_off_disk(produce, since, gap, origin, first):
                 return f"{name} is declared lost ({gap.reason}), though the spill of its relay may not have lost it so"
         return ""
+
+    def was_removed(self, process: Process, gap: records.Gap) -> bool:
+        """Whether the other site held none of a gap for this one, which was not among its peers."""
+        begun = [since for _, _, since, _ in self._produce_of(gap.site).within(gap)]
+        return bool(begun) and all(self._held_nothing(gap, since, process.local.site) for since in begun)
+
+    def _produce_of(self, site: str) -> _Produce:
+        if site not in self._produce:
+            self._produce[site] = _Produce(self._by_site[site], self._uniform, self._total)
+        return self._produce[site]
 
     def _may_be_off_disk(self, produce: _Produce, since: int, gap: records.Gap, origin: Address, first: int) -> bool:
         """Return whether a spill may have dropped entries: half of its bounds, as it drops segments of a sixteenth."""
@@ -122,8 +134,7 @@ class Shortage:
             return gap.site in self._disks_failed
         return gap.reason != "not_held" or not self._relay_had(gap, origin, first)
 
-    def _was_removed(self, gap: records.Gap, since: int, site: str) -> bool:
-        """Return whether the other site held nothing for this one, which was not among its peers."""
+    def _held_nothing(self, gap: records.Gap, since: int, site: str) -> bool:
         age_s = self._budget.budget_age_s
         spans = self._lacking.get((gap.site, site), ())
         return any(start + age_s <= min(end, gap.t / 1e9) and since < end * 1e9 for start, end in spans)

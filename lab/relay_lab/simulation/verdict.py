@@ -308,8 +308,8 @@ class SeedVerdict:
                 if whole and (what := shortage.objection(process, gap)):
                     yield f"X5 {_label(process)}: {what}"
                 pair = (gap.site, process.local.site)
-                is_waited_for = (plan.when_down == "wait" and pair not in switched) or pair not in away
-                if whole and gap.reason == "budget" and is_waited_for:
+                is_pinned = plan.when_down == "wait" and pair not in switched and not shortage.was_removed(process, gap)
+                if whole and gap.reason == "budget" and (is_pinned or pair not in away):
                     numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
                     yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
 
