@@ -11,6 +11,7 @@ from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
 from relay_lab.simulation.faults import Flood, Kill
 from relay_lab.simulation.grey_faults import NarrowWire
+from relay_lab.simulation.liveness import SIZE
 from relay_lab.simulation.verdict import SeedVerdict
 from sitestack.journal import records
 from sitestack.layers.flow_control.accounts import Outlet
@@ -121,6 +122,28 @@ def test_parts_that_merge_over_a_narrow_wire_have_the_time_to_exchange_their_sta
     plan = replace(calm.plan, faults=(NarrowWire(at, 10.0, process.local.site, 0, 100.0, 1 << 16),))
     found = SeedVerdict(plan, calm.world, calm.nemesis).liveness.violations(calm.world.now)
     assert any(each.startswith("T2") for each in found) is not allowed
+
+
+@pytest.mark.parametrize(("after", "allowed"), [(1, True), (3, False)])
+def test_what_is_sent_while_a_narrow_wire_is_behind_gives_more_time(
+    calm: SeedRun, monkeypatch: pytest.MonkeyPatch, after: int, allowed: bool
+) -> None:
+    """T1: the wire needs 2 s for each of two messages, and delivers the first one after 13 s."""
+    process, place, delivered = a_pair(calm)
+    delay(monkeypatch, process, place, 13)
+    here = [each for each in calm.world.processes if each.local.site == process.local.site]
+    sender = next(each for each in here if each.local.address == delivered.origin)
+    key = (Scope.ALL, delivered.first)
+    sent = next(each for each in sender.records if isinstance(each, records.Send) and (each.scope, each.first) == key)
+    for each in here:
+        monkeypatch.setattr(each, "records", [record for record in each.records if not isinstance(record, records.Send)])
+    later = replace(sent, t=sent.t + after * SECOND, first=sent.first + 100)
+    monkeypatch.setattr(sender, "records", [*sender.records, sent, later])
+    (size,) = SIZE.unpack(sent.sizes)
+    wire = NarrowWire(sent.t / SECOND - calm.nemesis.began - 10.0, 60.0, process.local.site, 0, size / 2, 1 << 16)
+    verdict = SeedVerdict(replace(calm.plan, faults=(wire,), multicast=True), calm.world, calm.nemesis)
+    found = verdict.liveness.violations(calm.world.now)
+    assert any(f"delivered ALL {sent.first} of" in each for each in found) is not allowed
 
 
 def with_fault_in_the_end(monkeypatch: pytest.MonkeyPatch, fault: Callable[[Process], None]) -> tuple[str, ...]:
