@@ -161,7 +161,7 @@ class Layer:
     #: Wire id -> header class, for the codec. Ids are unique over the whole stack; each layer owns
     #: a block of sixteen.
     HEADERS: ClassVar[dict[int, type[Header]]] = {}
-    #: The header that `give_state` returns and `take_state` receives; None without a state.
+    #: Header of `give_state` and `take_state`, if any.
     STATE: ClassVar[type[Header] | None] = None
     #: The frames that the stack passes to `up`: "all", or its "own", whose last header is one of
     #: HEADERS. Others skip this layer.

@@ -166,7 +166,7 @@ class Schema:
         return header
 
     def _parse_inner(self, value: Any) -> Header:
-        """Return a header in a header, which contains no further one: the depth of recursion would have no bound."""
+        """Return a header in a header, which contains no further one: recursion has a bound."""
         if type(value) is list and value and value[0] in self._outer:
             raise ProtocolError("header")
         return self.parse_header(value)

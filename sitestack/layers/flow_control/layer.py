@@ -305,7 +305,7 @@ class FlowControl(Layer):
 
 
 def _is_entry(frame: Frame) -> bool:
-    """True for an entry of a layer above the sequencer, which casts it once and bounds such entries itself."""
+    """True for an entry of a layer above the sequencer, cast once and bounded there."""
     return frame.dest is None and len(frame.headers) > 1
 
 

@@ -79,7 +79,7 @@ class ReceivedTable:
         return {**self._left, **dict(sorted(self._members.items()))}
 
     def restore(self, snapshot: dict[Address, Numbers]) -> None:
-        """Begin with a joiner's state. All are tombstones until the view comes, so that their order is kept."""
+        """All are tombstones until the view comes, which keeps their order."""
         self._members, self._left, self._evicted, self._learned = {}, dict(snapshot), {}, set()
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:

@@ -52,7 +52,7 @@ __all__ = ["Unicast", "UnicastConfig", "UnicastStatistics"]
 #: of REST_S seconds for each excess one.
 MANY_PEERS = 512
 REST_S = 20e-6
-#: A tombstone overdue by more passed while this member stood still: copies may wait in its socket, so it stays.
+#: A tombstone more overdue stays: this member stood still, and copies may wait in its socket.
 STALL_S = 1.0
 #: Maximum bytes held ahead of holes for all peers together.
 REORDER_ALL_BYTES_MAX = 128 << 20
