@@ -231,7 +231,7 @@ class Liveness:
 
 
 class _WireBacklog:
-    """Multicasts of its site that a narrow wire has still to carry; other messages wait for them."""
+    """Multicasts of its site that a narrow wire has still to carry."""
 
     def __init__(self, plan: Plan, began: float, site: str, processes: Sequence[Process]) -> None:
         wires = [fault for fault in plan.faults if isinstance(fault, NarrowWire) and fault.site == site]
@@ -248,9 +248,7 @@ class _WireBacklog:
             self._behind.append(behind)
 
     def at(self, t: float) -> float:
-        """Return seconds until the slowest wire has carried everything sent up to `t`, and meanwhile: that may
-        be ordered before, and takes the place of repetitions and requests in a queue that drops packets.
-        """
+        """Return seconds until the slowest wire is no longer behind: later messages may pass before."""
         carried = t
         for behind in self._behind:
             place = bisect_right(behind, (t, inf))
