@@ -13,6 +13,7 @@ from math import inf
 
 from relay.events import OfflineByRule
 from relay.gateway.config import GatewayConfig
+from relay.gateway.grace import Grace
 from relay.gateway.injector import Injector
 from relay.gateway.least_pace import LeastPace
 from relay.gateway.link_table import LinkTable
@@ -37,6 +38,7 @@ class Coordination:
         table: LinkTable,
         watermarks: Watermarks,
         injector: Injector,
+        grace: Grace,
     ) -> None:
         self.retention = Retention(me, sites, state)
         self._least_pace = LeastPace(state, pace, table, watermarks, config.pace_min_bytes_s, config.grace_s)
@@ -44,6 +46,7 @@ class Coordination:
         self._state = state
         self._pace = pace
         self._injector = injector
+        self._grace = grace
         #: The buffer position up to which a Trim was cast in this view; -1: none.
         self._trimming = -1
         #: Cast switches that are not back. Bound: one for each site.
@@ -74,6 +77,7 @@ class Coordination:
         held_for = self.retention.due(now)
         if held_for is not None:
             self._injector.cast(held_for)
+            self._grace.leave_out(held_for.sites)
         for slow in self._least_pace.due(now):
             self._injector.cast(slow)
         self._cast_trim(now)

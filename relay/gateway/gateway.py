@@ -65,7 +65,15 @@ class Gateway:
         self.table = self._peering.table
         self.carrier = Carrier(local, routes, config.link, self._peering)
         self._coordination = Coordination(
-            local.address, config, self.places.of, state, pace, self.table, self._watermarks, self._injector
+            local.address,
+            config,
+            self.places.of,
+            state,
+            pace,
+            self.table,
+            self._watermarks,
+            self._injector,
+            self._peering.grace,
         )
         self._phase = _Phase.STANDBY
         self.active = False
@@ -167,8 +175,10 @@ class Gateway:
                 peering.went_down(entry)
             case SiteSwitch():
                 return self.carrier.carry_out(peering.switched(entry, now), now)
-            case HeldFor() if outcome.position is not None:
-                self._watermarks.appended(frame.stream, frame.seqno, outcome.position)
+            case HeldFor():
+                peering.grace.left_out()
+                if outcome.position is not None:
+                    self._watermarks.appended(frame.stream, frame.seqno, outcome.position)
         return []
 
     def appended(self, frame: Frame, position: int, now: float) -> None:

@@ -4,7 +4,7 @@ held for a lost part. RELAY's "Bridge view changed": the next relay of the site 
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Container
 
 from relay.gateway.link_table import Key
 from relay.replica.entries import SiteDown
@@ -48,6 +48,17 @@ class Grace:
         self.going_down.pop((entry.site, entry.lineage), None)
         if entry.forget:
             self._since.pop((entry.site, entry.lineage), None)
+
+    def leave_out(self, sites: Container[str]) -> None:
+        """Note that an entry on its way takes all but these sites out of the global view."""
+        self.going_down.update(
+            {(site, name): None for site, each in self._state.remotes.items() for name in each.lineages if site not in sites}
+        )
+
+    def left_out(self) -> None:
+        """Follow up such an entry."""
+        for key in [each for each in self.going_down if each[0] not in self._state.sites]:
+            del self.going_down[key]
 
     def due(self, links: Collection[Key], now: float) -> list[SiteDown]:
         entries = [SiteDown(*each) for each, due in self._waiting(links) if due <= now]

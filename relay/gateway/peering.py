@@ -60,15 +60,15 @@ class Peering:
         injector: Injector,
     ) -> None:
         self.view: View | None = None
-        self._grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
+        self.grace = Grace(state, config.grace_s, state.buffer.config.budget_age_s)
         window_bytes_max = config.window_bytes_max(state.buffer.config.budget_bytes)
-        self.table = LinkTable(local, config.link, window_bytes_max, state, watermarks, self._grace.going_down)
+        self.table = LinkTable(local, config.link, window_bytes_max, state, watermarks, self.grace.going_down)
         self._site = local.site
         self._connections_max = config.connections_max
         self._waiting_bytes_max = config.waiting_bytes_max
         self._injector = injector
         self._fence = Fence(places, state, self.table)
-        self._receiver = LinkReceiver(local.site, state, injector, self._grace.going_down)
+        self._receiver = LinkReceiver(local.site, state, injector, self.grace.going_down)
         self._dialer = Dialer(places, config.dial_s, config.dial_s_max, local.rng, state.switches.offline)
         self._acks = _Acknowledgements(state)
         self._role: Role | None = None
@@ -84,7 +84,7 @@ class Peering:
         effects: list[LinkEffect] = []
         if old is None:
             self._dialer.start(now)
-            self._grace.start(now)
+            self.grace.start(now)
             effects.append(Up(Listen()))
         elif old.lineage != view.lineage:
             # Another part of this site may continue the lineage that HELLO named.
@@ -96,7 +96,7 @@ class Peering:
         effects = self._close_all(Ending.MERGED, now)
         self._receiver.clear()
         self._acks.clear()
-        self._grace.start(now)
+        self.grace.start(now)
         return effects
 
     def resign(self, view: View, reason: Ending, now: float) -> list[LinkEffect]:
@@ -159,7 +159,7 @@ class Peering:
     def _forget(self, connection: ConnectionId, now: float) -> list[LinkEffect]:
         gone, key = self.table.forget(connection)
         if key is not None:
-            self._grace.away(key, now)
+            self.grace.away(key, now)
             self._receiver.forget(key)
             if not self.table.linked(key[0]):
                 self._dialer.lost(key[0], now, hasty=gone.session.answered)
@@ -223,7 +223,7 @@ class Peering:
         older = self.table.links.get(key)
         effects = [] if older is None else self._close(older, Ending.SUPERSEDED, now)
         self.table.accept(connection, key)
-        self._grace.linked(key)
+        self.grace.linked(key)
         self._receiver.forget(key)
         self._dialer.linked(hello.site)
         if is_news:
@@ -239,7 +239,7 @@ class Peering:
         """Follow up a hidden lineage. If its link has come up meanwhile, ask for its view again; a
         forgotten lineage also needs its epoch again.
         """
-        self._grace.settled(entry)
+        self.grace.settled(entry)
         self.table.resync(entry.site)
         epoch = self.table.epoch((entry.site, entry.lineage))
         if entry.forget and epoch is not None:
@@ -247,7 +247,7 @@ class Peering:
 
     def shown(self, key: Key, now: float) -> None:
         if key not in self.table.links:
-            self._grace.away(key, now)
+            self.grace.away(key, now)
 
     def ended(self, site: str, lineages: Sequence[ViewId], now: float) -> list[LinkEffect]:
         """Close the links of lineages ended by a merge view.
@@ -275,7 +275,7 @@ class Peering:
         for connection, reason in self.table.overdue(now):
             effects += [Dropped(f"link_{reason}"), *self._close(connection, reason, now)]
         effects += [Call(site, place) for site, place in self._dialer.due(now)]
-        for down in self._grace.due(self.table.links, now):
+        for down in self.grace.due(self.table.links, now):
             self._injector.cast(down)
         for acked in self._acks.drain():
             self._injector.cast(acked)
@@ -284,7 +284,7 @@ class Peering:
     def deadline(self) -> float | None:
         """Return the time (s) at which `due` or `LinkTable.fill` must be called, or None."""
         due = self.table.deadline()
-        for each in (self._dialer.deadline(), self._grace.deadline(self.table.links)):
+        for each in (self._dialer.deadline(), self.grace.deadline(self.table.links)):
             if each is not None and (due is None or each < due):
                 due = each
         return due

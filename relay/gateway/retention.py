@@ -91,7 +91,7 @@ class Retention:
         self._unwanted = {site: self._unwanted.get(site, now) for site in sites if site not in wanted}
         kept = [site for site, since in self._unwanted.items() if now < since + self._forget_s]
         entry = HeldFor(tuple(sorted([*wanted, *kept])))
-        if entry.sites == sites:
+        if entry.sites == sites and self._cast in (None, entry):
             self._cast = None
             return None
         if entry == self._cast:

@@ -6,8 +6,14 @@ import pytest
 
 from relay.events import Misconfigured
 from relay.gateway.config import GatewayConfig
+from relay.gateway.grace import Grace
+from relay.gateway.retention import Retention
 from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig
+from relay.replica.entries import HeldFor
+from relay.replica.state import ReplicatedState
+from sitestack.model.view import ViewId
+from tests.harness.addresses import address, view_of
 from tests.harness.relay.member import Member, places
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, sites_of
@@ -190,3 +196,23 @@ def test_peer_lists_of_departed_members_take_no_space(monkeypatch: pytest.Monkey
     join(nyc, "D", "SFO")
     world.run(AGE_S + 1)
     assert held_for(nyc) == ("SFO",), "what D has said counts, so nobody is left who wants LON"
+
+
+def test_a_peer_put_back_while_its_removal_is_on_its_way_is_held_for_again_behind_it() -> None:
+    """A link that comes up meanwhile has to tell its view again, before messages: the removal hides it (G5)."""
+    state = ReplicatedState("NYC", BufferConfig(budget_age_s=AGE_S), ("SFO",))
+    state.install(view_of(1, "A"), 0.0)
+    retention, grace = Retention(address("A"), (), state), Grace(state, 1.0, AGE_S)
+    key = ("SFO", ViewId(1, address("F")))
+    state.remote("SFO").lineage(key[1])
+    assert retention.due(0.0) is None
+    removal = retention.due(AGE_S)
+    assert removal == HeldFor(())
+    grace.leave_out(removal.sites)
+    retention.change(("SFO",))
+    assert retention.due(AGE_S) == HeldFor(("SFO",))
+    assert retention.due(AGE_S) is None
+    assert key in grace.going_down
+    state.apply_held_for(removal, AGE_S)
+    grace.left_out()
+    assert not grace.going_down
