@@ -23,8 +23,8 @@ ROW_MUTANTS = (
         "SEQ-9",
         "a joiner forgets those that left in the order of their addresses",
         "sitestack/layers/sequencer/received_table.py",
-        "= {}, dict(snapshot), {}, set()",
-        "= dict(snapshot), {}, {}, set()",
+        "= {}, dict(snapshot), {}, set(learned)",
+        "= dict(snapshot), {}, {}, set(learned)",
     ),
     row(
         "SEQ-20",

@@ -126,7 +126,7 @@ class Give(Header):
 
 @dataclass(frozen=True, slots=True)
 class Given(Header):
-    """Member to the leader of a merge: the states of my layers, for the other parts."""
+    """Member to the leader of a merge: my layers' states, for the other parts."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -134,7 +134,7 @@ class Given(Header):
 
 @dataclass(frozen=True, slots=True)
 class Share(Header):
-    """Leader of a merge to all members: the states of the other parts' layers."""
+    """Leader of a merge to all members: the other parts' states."""
 
     proposal: ViewId
     states: tuple[Header, ...]
@@ -142,7 +142,7 @@ class Share(Header):
 
 @dataclass(frozen=True, slots=True)
 class Shared(Header):
-    """Member to the leader of a merge: I have the states of the other parts."""
+    """Member to the leader of a merge: I have the others' states."""
 
     proposal: ViewId
 

@@ -40,7 +40,7 @@ class Forward(Header):
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Sequenced(Header):
-    """An entry of the ordered stream (the DATA header of JGroups' SEQUENCER)."""
+    """Entry of the ordered stream (DATA of JGroups' SEQUENCER)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -50,9 +50,16 @@ class ForwardAgain(Header):
 
 @dataclass(frozen=True, slots=True)
 class SequencerState(Header):
-    """For a joiner: the next number of every origin at the cut, in scopes ALL and SITE (S9)."""
+    """For a joiner: each origin's next numbers at the cut, in scopes ALL and SITE (S9)."""
 
     numbers: dict[Address, Numbers]
+
+
+@dataclass(frozen=True, slots=True)
+class LearnedState(SequencerState):
+    """SequencerState with origins of which the giver delivered less."""
+
+    learned: tuple[Address, ...]
 
 
 _FORWARD: tuple[Header, ...] = (Forward(),)
@@ -79,7 +86,13 @@ class Sequencer(Layer):
 
     name = "sequencer"
     STATE = SequencerState
-    HEADERS: ClassVar[dict[int, type[Header]]] = {0x90: Forward, 0x91: Sequenced, 0x92: SequencerState, 0x93: ForwardAgain}
+    HEADERS: ClassVar[dict[int, type[Header]]] = {
+        0x90: Forward,
+        0x91: Sequenced,
+        0x92: SequencerState,
+        0x93: ForwardAgain,
+        0x94: LearnedState,
+    }
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
     ANNOUNCES = True
@@ -262,11 +275,12 @@ class Sequencer(Layer):
         return self._progress_at + self._backoff * self._config.resend_interval_s
 
     def give_state(self) -> SequencerState:
-        return SequencerState(self._received.snapshot())
+        numbers, learned = self._received.snapshot(), self._received.learned
+        return LearnedState(numbers, learned) if learned else SequencerState(numbers)
 
     def take_state(self, state: Header) -> None:
         assert isinstance(state, SequencerState)
-        self._received.restore(state.numbers)
+        self._received.restore(state.numbers, state.learned if isinstance(state, LearnedState) else ())
 
     def merge_state(self, state: Header) -> None:
         assert isinstance(state, SequencerState)

@@ -78,9 +78,13 @@ class ReceivedTable:
         """Return the whole table, in the same order everywhere, for a joiner (S9)."""
         return {**self._left, **dict(sorted(self._members.items()))}
 
-    def restore(self, snapshot: dict[Address, Numbers]) -> None:
+    @property
+    def learned(self) -> tuple[Address, ...]:
+        return tuple(sorted(self._learned))
+
+    def restore(self, snapshot: dict[Address, Numbers], learned: Collection[Address] = ()) -> None:
         """All are tombstones until the view comes, which keeps their order."""
-        self._members, self._left, self._evicted, self._learned = {}, dict(snapshot), {}, set()
+        self._members, self._left, self._evicted, self._learned = {}, dict(snapshot), {}, set(learned)
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
         """Merge the table of another part of a split site; return the messages that this part missed.

@@ -40,7 +40,7 @@ class StateReport(Header):
 
 @dataclass(frozen=True, slots=True)
 class StateStanding(Header):
-    """An entry of the stream: the standing of a member."""
+    """Stream entry: a member's standing."""
 
     OVERTAKES: ClassVar[bool] = True
 
@@ -50,7 +50,7 @@ class StateStanding(Header):
 
 @dataclass(frozen=True, slots=True)
 class Standings(Header):
-    """For a joiner: the known standings as of the cut."""
+    """For a joiner: the standings at the cut."""
 
     members: dict[Address, Standing]
 

@@ -200,6 +200,23 @@ def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_orig
     assert again == [Dropped("duplicate")], "it was told of a gap"
 
 
+@pytest.mark.conforms("SEQ-9")
+def test_a_joiner_delivers_what_another_part_sends_again_as_its_elder_does() -> None:
+    """Both know these numbers by a merge only; the joiner would drop the message that its elder delivers."""
+    elder, joiner = sequencer_of("A"), sequencer_of("D")
+    elder.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    merged(elder, 2, ("B", {"C": (4, 5), "B": (1, 1)}))
+    elder.up(ViewInstalled(view_of(3, "A"), view_of(2, "AB")), 0.0)
+    joiner.take_state(elder.give_state())
+    for each in (elder, joiner):
+        each.up(ViewInstalled(view_of(4, "AD"), None), 0.0)
+        each.merge_state(SequencerState({C: (3, 4)}))
+        parts = tuple(SubView(one.id, one.members, one.lineage) for one in (view_of(4, "AD"), view_of(4, "C")))
+        each.up(ViewInstalled(replace(view_of(5, "ADC"), subviews=parts), view_of(4, "AD")), 0.0)
+        again = Frame(A, None, (Sequenced(),), batch_of("C", 3), False, 1)
+        assert [type(effect) for effect in each.up(again, 0.0)] == [Up]
+
+
 NONSENSE = {
     "a forward that is a multicast": (Frame(B, None, (Forward(),), batch_of("B", 1)), "bad_forward"),
     "a forward of nothing": (Frame(B, A, (Forward(),)), "bad_forward"),
