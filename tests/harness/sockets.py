@@ -3,19 +3,27 @@
 from __future__ import annotations
 
 import socket
+from collections import deque
 from collections.abc import Callable
 from contextlib import ExitStack
 
 import trio
 
+#: The last ones: the kernel may give a port again at once, and two places of one configuration must differ.
+_GIVEN = deque[int](maxlen=256)
+
 
 def free_ports(count: int) -> list[int]:
     """Different ports of this machine that no process listened on a moment ago."""
+    ports: list[int] = []
     with ExitStack() as stack:
-        socks = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for sock in socks:
+        while len(ports) < count:
+            sock = stack.enter_context(socket.socket())
             sock.bind(("", 0))
-        return [sock.getsockname()[1] for sock in socks]
+            if (port := sock.getsockname()[1]) not in _GIVEN:
+                ports.append(port)
+    _GIVEN.extend(ports)
+    return ports
 
 
 def free_port() -> int:

@@ -27,6 +27,13 @@ ROW_MUTANTS = (
         "= dict(snapshot), {}, {}, set(learned)",
     ),
     row(
+        "SEQ-9",
+        "a joiner is not told which numbers its elder knows by a merge only",
+        "sitestack/layers/sequencer/layer.py",
+        "        return LearnedState(numbers, learned) if learned else SequencerState(numbers)",
+        "        return SequencerState(numbers)",
+    ),
+    row(
         "SEQ-20",
         "the numbers of an evicted tombstone do not count in a merge",
         "sitestack/layers/sequencer/received_table.py",
