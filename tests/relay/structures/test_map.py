@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 import trio
 
-from relay.node.channel import open_channel
+from relay.node.channel import RelayChannel, open_channel
 from relay.structures import map_replica
 from relay.structures.map import Map
 from relay.structures.map_replica import MapReplica
@@ -34,6 +34,20 @@ async def maps(name: str = "m", **options: str) -> AsyncIterator[tuple[World, di
         for member, channel in channels.items():
             opened[member] = await stack.enter_async_context(Map[bytes](channel, name, **options))  # type: ignore[arg-type]
         yield world, opened
+
+
+@asynccontextmanager
+async def pair_with_small_messages() -> AsyncIterator[tuple[RelayChannel, RelayChannel]]:
+    """Two members of NYC whose messages have 60,000 bytes at most."""
+    protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
+    config = replace(QUICK, site="NYC", protocols=protocols)
+    network = MemoryNetwork()
+    with trio.fail_after(30):
+        async with (
+            open_channel(config, name="A", transport=network.open()) as one,
+            open_channel(config, name="B", transport=network.open()) as other,
+        ):
+            yield one, other
 
 
 async def equal(*each: Map[bytes]) -> dict[str, bytes]:
@@ -172,20 +186,12 @@ async def test_a_member_that_opens_the_map_later_knows_the_deletes_too() -> None
 
 
 async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
-    protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
-    config = replace(QUICK, site="NYC", protocols=protocols)
-    network = MemoryNetwork()
-    with trio.fail_after(30):
-        async with (
-            open_channel(config, name="A", transport=network.open()) as one,
-            open_channel(config, name="B", transport=network.open()) as other,
-            Map[bytes](one, "m") as full,
-        ):
-            for n in range(5):
-                await full.put(f"k{n}", b"v" * 40_000)
-            monkeypatch.setattr(map_replica, "OPEN_S", 20.0)  # on a busy machine too
-            async with Map[bytes](other, "m") as late:
-                assert len(late) == 5
+    async with pair_with_small_messages() as (one, other), Map[bytes](one, "m") as full:
+        for n in range(5):
+            await full.put(f"k{n}", b"v" * 40_000)
+        monkeypatch.setattr(map_replica, "OPEN_S", 20.0)  # on a busy machine too
+        async with Map[bytes](other, "m") as late:
+            assert len(late) == 5
 
 
 async def test_missing_entries_are_pulled_from_another_member_and_reported_by_compare(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -316,22 +322,17 @@ async def test_the_owner_orders_all_writes() -> None:
 
 async def test_a_value_too_large_for_the_message_of_the_owner_is_refused_at_once() -> None:
     """The coordinator sends a longer message than the one that forwards the write to it."""
-    protocols = replace(QUICK.protocols, batching=BatchingConfig(message_bytes_max=60_000))
-    config = replace(QUICK, site="NYC", protocols=protocols)
-    network = MemoryNetwork()
-    with trio.fail_after(30):
-        async with (
-            open_channel(config, name="A", transport=network.open()) as one,
-            open_channel(config, name="B", transport=network.open()) as other,
-            Map[bytes](one, "m", owner="NYC") as orders,
-            Map[bytes](other, "m", owner="NYC") as writes,
-        ):
-            for short in (*range(0, 3_600, 100), 4_000):
-                stamps = [Stamp(2**63 + short, chr(0x20000) * 64, bytes([n]) * 16) for n in range(SEEN_MAX + 1)]
-                orders.replica.state.merge("k", Entry(stamps[0], b"", 0, tuple(stamps[1:])))  # the longest list of writers
-                with suppress(MessageTooLarge), trio.fail_after(2):
-                    await writes.put("k", bytes(60_000 - short), ttl_s=1e6)
-            assert len(writes.get("k") or b"") == 56_000
+    async with (
+        pair_with_small_messages() as (one, other),
+        Map[bytes](one, "m", owner="NYC") as orders,
+        Map[bytes](other, "m", owner="NYC") as writes,
+    ):
+        for short in (*range(0, 3_600, 100), 4_000):
+            stamps = [Stamp(2**63 + short, chr(0x20000) * 64, bytes([n]) * 16) for n in range(SEEN_MAX + 1)]
+            orders.replica.state.merge("k", Entry(stamps[0], b"", 0, tuple(stamps[1:])))  # the longest list of writers
+            with suppress(MessageTooLarge), trio.fail_after(2):
+                await writes.put("k", bytes(60_000 - short), ttl_s=1e6)
+        assert len(writes.get("k") or b"") == 56_000
 
 
 async def test_bad_keys_values_and_names_are_refused() -> None:
