@@ -65,11 +65,7 @@ def build_stack(
     if config.agreement == "uniform":
         layers.insert(1, Uniform(local, UniformConfig()))
     check_layers(layers)
-    stack = Stack(local.address, layers, config.site, config.transport.datagram_bytes_max, tells_misdirected=not sealed)
-    for layer in layers:
-        if isinstance(layer, Fragment | PathMtu):
-            layer.bind(stack.codec)
-    return stack
+    return Stack(local.address, layers, config.site, config.transport.datagram_bytes_max, tells_misdirected=not sealed)
 
 
 def build_layers(

@@ -24,7 +24,6 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Limit, Local, Up
-from sitestack.wire.codec import Codec
 
 #: Seconds between the first two attempts of a step, which double; longest step after slow smaller probes.
 ATTEMPT_INTERVAL_S, STEP_S_MAX = 0.05, 4.0
@@ -86,8 +85,6 @@ class _Search:
 
 
 class PathMtu(Layer):
-    """The assembly calls `bind` with the stack's codec."""
-
     name: ClassVar[str] = "path_mtu"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0xB0: Probe, 0xB1: ProbeAnswer}
     FRAMES_UP = "own"
@@ -99,16 +96,12 @@ class PathMtu(Layer):
         self._config = config
         smaller = [size - overhead_bytes for size in SIZES]
         self._sizes = (datagram_bytes_max, *[size for size in smaller if size < datagram_bytes_max])
-        self._codec: Codec | None = None
         self._view: View | None = None
         #: In the order of beginning.
         self._searches: dict[Address, _Search] = {}
         #: Process -> (the largest datagram that reaches it, when to check again).
         self._limits: dict[Address, tuple[int, float]] = {}
         self._begun = 0
-
-    def bind(self, codec: Codec) -> None:
-        self._codec = codec
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if not isinstance(event, PathDoubt):
@@ -180,8 +173,7 @@ class PathMtu(Layer):
 
     def _padded(self, member: Address, number: int, size: int) -> Frame:
         """Return a probe whose datagram has exactly `size` bytes (with over 255 bytes of padding)."""
-        assert self._codec is not None, "bind() was not called"
-        codec, guess = self._codec, size - size // 4
+        codec, guess = self.codec, size - size // 4
         datagram = codec.encode_datagram(self._me, member, [codec.encode_frame(self._frame(member, number, size, guess))])
         return self._frame(member, number, size, guess + size - len(datagram))
 

@@ -18,6 +18,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
 from sitestack.model.short_ids import ShortIds
+from sitestack.wire.codec import Codec
 from sitestack.wire.lane import LaneHead
 
 
@@ -183,6 +184,8 @@ class Layer:
     #: Layers whose deadline the stack reads again at the end of the turn; a stack shares one set
     #: with all of its layers.
     stale: set[Layer] = set()  # noqa: RUF012
+    #: The codec of the stack, which sets it.
+    codec: Codec
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         return [Down(event)]

@@ -141,7 +141,7 @@ class Stack:
         self._earliest: float | None = None
         self._asked = [layer in self._stale and not layer.ANNOUNCES for layer in self.layers]
         for layer in self.layers:
-            layer.stale = self._stale
+            layer.stale, layer.codec = self._stale, self.codec
         self._ways_up = [_UpRoute(self.layers, index) for index in range(self._bottom + 1)]
         self._multicasts_down = _routes_down(self.layers, "multicasts")
         self._unicasts_down = _routes_down(self.layers, "unicasts")

@@ -11,8 +11,6 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from typing import TypeVar
 
-from sitestack.layers.fragment import Fragment
-from sitestack.layers.path_mtu import PathMtu
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Event, Left, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame, Header
@@ -59,9 +57,6 @@ class Member(Outcome):
         self.address = local.address
         self.places = places
         self.stack = Stack(self.address, [Announcer(), *layers, KnownPlaces()], local.site, datagram_bytes_max)
-        for layer in layers:
-            if isinstance(layer, Fragment | PathMtu):
-                layer.bind(self.stack.codec)
         self.alive = True
         self.view: View | None = None
         #: Number of messages that the test has let this member send.

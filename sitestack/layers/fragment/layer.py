@@ -18,7 +18,7 @@ from sitestack.model.events import Event, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, SendPart, Up
-from sitestack.wire.codec import FRAME_OVERHEAD_BYTES, Codec
+from sitestack.wire.codec import FRAME_OVERHEAD_BYTES
 from sitestack.wire.size import fixed_bytes
 
 
@@ -43,7 +43,7 @@ class FragmentConfig:
 
 
 class Fragment(Layer):
-    """FRAG of JGroups (trap A14). The assembly calls `bind` with the stack's codec."""
+    """FRAG of JGroups (trap A14)."""
 
     name: ClassVar[str] = "fragment"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x50: FragmentHeader}
@@ -54,7 +54,6 @@ class Fragment(Layer):
         self._me = local.address
         self._site = local.site
         self._config = config
-        self._codec: Codec | None = None
         self._piece_bytes = config.fragment_bytes_max - PIECE_OVERHEAD_BYTES
         assert self._piece_bytes > 0, "a piece must have room for something"
         self._partials = Partials(config.partials_max, config.partial_bytes_max, config.frame_bytes_max, config.idle_s)
@@ -62,13 +61,10 @@ class Fragment(Layer):
         #: Maximum bytes of a header of this kind; None if its contents decide.
         self._header_bytes: dict[type[Header], int | None] = {}
 
-    def bind(self, codec: Codec) -> None:
-        self._codec = codec
-
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if not isinstance(event, Frame) or self._certainly_fits(event) or event.dest == self._me:
             return [Down(event)]
-        data = self._bound_codec().encode_frame(event)
+        data = self.codec.encode_frame(event)
         if len(data) <= self._config.fragment_bytes_max:
             return [Down(event)]
         if event.unreliable or len(data) > self._config.frame_bytes_max:
@@ -124,7 +120,7 @@ class Fragment(Layer):
             header_bytes = self._header_bytes[kind]
             if header_bytes is None:
                 headers = Frame(frame.source, frame.dest, frame.headers)
-                return size + len(self._bound_codec().encode_frame(headers)) <= limit
+                return size + len(self.codec.encode_frame(headers)) <= limit
             size += header_bytes
         return size <= limit
 
@@ -137,10 +133,6 @@ class Fragment(Layer):
             object.__setattr__(headers[-1], "whole", frame)
         return [Down(Frame(frame.source, frame.dest, (header,))) for header in headers]
 
-    def _bound_codec(self) -> Codec:
-        assert self._codec is not None, "bind() was not called"
-        return self._codec
-
     def _append(self, frame: Frame, header: FragmentHeader, now: float) -> list[Effect]:
         pieces, dropped = self._partials.append((frame.source, frame.seqno > 0), header, now)
         self.stale.add(self)
@@ -150,7 +142,7 @@ class Fragment(Layer):
     def _reassemble(self, frame: Frame, pieces: list[bytes]) -> Effect:
         """Return the whole frame, with the source and the stream place of its last piece."""
         try:
-            whole = self._bound_codec().decode_frame(b"".join(pieces), frame.source, frame.dest)
+            whole = self.codec.decode_frame(b"".join(pieces), frame.source, frame.dest)
         except ProtocolError:
             return Dropped("fragment")
         if whole.unreliable or whole.top(FragmentHeader) is not None:

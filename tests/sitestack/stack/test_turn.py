@@ -12,7 +12,6 @@ import pytest
 from relay.layer import RelayConfig, RelayLayer
 from sitestack.assembly import build_layers
 from sitestack.config import SiteConfig
-from sitestack.layers.fragment import Fragment
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Event, ShellEffect
 from sitestack.model.frame import Destination, Frame, Header
@@ -202,8 +201,7 @@ def all_layers() -> list[Layer]:
     local = Local("NYC", A, "a", random.Random(1))
     layers = [*build_layers(local, SiteConfig(site="NYC")), RelayLayer(local, RelayConfig())]
     for layer in layers:
-        if isinstance(layer, Fragment):
-            layer.bind(Codec("NYC", collect_headers(layers)))
+        layer.codec = Codec("NYC", collect_headers(layers))
     return layers
 
 

@@ -48,7 +48,7 @@ VIEW = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
 
 def layer_of(limit: int = LIMIT, **bounds: int) -> Fragment:
     layer = Fragment(local_of("A"), FragmentConfig(fragment_bytes_max=limit, **bounds))
-    layer.bind(CODEC)
+    layer.codec = CODEC
     return layer
 
 

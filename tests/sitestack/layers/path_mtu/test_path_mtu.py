@@ -20,7 +20,7 @@ CODEC = Codec("NYC", PathMtu.HEADERS)
 
 def layer_of(view: View | None = None, datagram_bytes_max: int = 60_000, **config: float) -> PathMtu:
     layer = PathMtu(local_of("A"), PathMtuConfig(**config), datagram_bytes_max)  # type: ignore[arg-type]
-    layer.bind(CODEC)
+    layer.codec = CODEC
     layer.up(ViewInstalled(view or view_of(1, "ABC"), None), 0.0)
     return layer
 
