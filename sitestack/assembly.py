@@ -20,7 +20,7 @@ from sitestack.layers.short_ids import ShortIdsLayer
 from sitestack.layers.stability import Prompt, Stability
 from sitestack.layers.state_transfer import StateTransfer
 from sitestack.layers.unicast import Unicast
-from sitestack.layers.uniform import Uniform, UniformConfig
+from sitestack.layers.uniform import Uniform
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.stack.layer import Layer, Local
@@ -63,7 +63,7 @@ def build_stack(
     if relay_layer is not None:
         layers.insert(1, relay_layer)
     if config.agreement == "uniform":
-        layers.insert(1, Uniform(local, UniformConfig()))
+        layers.insert(1, Uniform())
     check_layers(layers)
     return Stack(local.address, layers, config.site, config.transport.datagram_bytes_max, tells_misdirected=not sealed)
 

@@ -65,8 +65,6 @@ class StabilityConfig:
     report_interval_s: float = 0.25
     #: Least time between two vectors that the coordinator publishes.
     vector_interval_s: float = 0.02
-    #: In a relayed site the second in line reports at the end of every turn with a delivery.
-    eager: bool = True
 
 
 class Stability(Layer):
@@ -128,7 +126,7 @@ class Stability(Layer):
         self._moved = False
         if view.coordinator == self._me:
             return self._coordinate(view, now)
-        second = self._prompt == "second in line" and self._config.eager and view.rank(self._me) == 1
+        second = self._prompt == "second in line" and view.rank(self._me) == 1
         return self._report(now) if second or self._prompt == "everybody" else []
 
     def expire(self, now: float) -> list[Effect]:

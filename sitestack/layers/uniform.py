@@ -7,27 +7,21 @@ A multicast waits until it is stable, or until the flush that ends its view. Uni
 from __future__ import annotations
 
 from collections import deque
-from dataclasses import dataclass
 
 from sitestack.model.address import Address
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
-from sitestack.stack.layer import Effect, Layer, Local, Up
-
-
-@dataclass(frozen=True, slots=True)
-class UniformConfig:
-    """No settings: only unstable frames wait, and flow control bounds those."""
+from sitestack.stack.layer import Effect, Layer, Up
 
 
 class Uniform(Layer):
-    """Safe delivery, as Totem calls it (SEQ-24, L11)."""
+    """Safe delivery, as Totem calls it (SEQ-24, L11). Only unstable frames wait, which flow control bounds."""
 
     name = "uniform"
     PASSES_LANES = True
 
-    def __init__(self, local: Local, config: UniformConfig) -> None:
+    def __init__(self) -> None:
         self._stable: dict[Address, int] = {}
         #: Frames and events in order of arrival.
         self._waiting: deque[Event | Frame] = deque()

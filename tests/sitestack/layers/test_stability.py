@@ -80,9 +80,6 @@ def test_the_second_in_line_reports_once_a_turn_if_its_digest_moved() -> None:
     assert second.flush(0.0) == [Down(report(B, {A: 2}))]
     assert second.flush(0.1) == []
     assert third.flush(0.0) == []
-    lazy = member_of_v1("B", StabilityConfig(eager=False))
-    lazy.up(delivered("A", 1), 0.0)
-    assert lazy.flush(0.0) == []
 
 
 def test_without_prompt_reports_the_second_member_waits_for_the_interval() -> None:

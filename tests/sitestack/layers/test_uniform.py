@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from dataclasses import dataclass
 from typing import ClassVar
 
@@ -10,12 +9,12 @@ import pytest
 
 from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
-from sitestack.layers.uniform import Uniform, UniformConfig
+from sitestack.layers.uniform import Uniform
 from sitestack.model.events import Event, Settled, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Local, Up
+from sitestack.stack.layer import Up
 from tests.harness.addresses import address
 from tests.harness.script import Script, site_maker
 
@@ -34,7 +33,7 @@ class Aside(Event):
 
 
 def layer() -> Uniform:
-    made = Uniform(Local("NYC", B, "B", random.Random(1)), UniformConfig())
+    made = Uniform()
     made.up(ViewInstalled(VIEW, None), 0.0)
     return made
 
