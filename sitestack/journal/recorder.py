@@ -117,22 +117,7 @@ class Recorder:
         digest = hashlib.sha256(batch.body).digest()
         if batch.target is None and len(self._digests) < DIGESTS_MAX:
             self._digests[batch.scope, batch.first] = (batch.body, digest)
-        self.write(
-            records.Send(
-                t,
-                w,
-                batch.site,
-                batch.origin,
-                batch.scope,
-                batch.first,
-                batch.count,
-                batch.target,
-                batch.target_site,
-                batch.sizes,
-                digest,
-                payload,
-            )
-        )
+        self.write(records.Send(t, w, *_numbers(batch), batch.target, batch.target_site, batch.sizes, digest, payload))
 
     def deliver(self, batch: Batch, seqno: int) -> None:
         """Record a delivery with its place in the stream of its view; 0 without an order."""
@@ -142,11 +127,7 @@ class Recorder:
             records.Deliver(
                 t,
                 w,
-                batch.site,
-                batch.origin,
-                batch.scope,
-                batch.first,
-                batch.count,
+                *_numbers(batch),
                 "local" if batch.site == self.site else "relay",
                 seqno if self._total_order and batch.scope not in UNICASTS and seqno > 0 else None,
                 self._view,
@@ -160,20 +141,9 @@ class Recorder:
     def _give_up(self, event: Undeliverable) -> None:
         """Record own unicasts to a member of this site. The other frames belong to the protocols."""
         for batch in own_unicasts(event, self.site, self.address):
-            self.write(
-                records.Unreach(
-                    *self.clock(),
-                    batch.site,
-                    batch.origin,
-                    batch.scope,
-                    batch.first,
-                    batch.count,
-                    batch.target,
-                    batch.target_site,
-                    "unacknowledged",
-                    "unknown",
-                )
-            )
+            t, w = self.clock()
+            to, site = batch.target, batch.target_site
+            self.write(records.Unreach(t, w, *_numbers(batch), to, site, "unacknowledged", "unknown"))
 
     def _miss(self, event: Gap) -> None:
         numbers = event.first, event.last
@@ -201,6 +171,11 @@ class Recorder:
             self.role("coord", view.id)
         else:
             self.role("member", None)
+
+
+def _numbers(batch: Batch) -> tuple[str, Address, Scope, int, int]:
+    """Return the fields of a record that name the messages of a batch."""
+    return batch.site, batch.origin, batch.scope, batch.first, batch.count
 
 
 def own_unicasts(event: Undeliverable, site: str, address: Address) -> list[Batch]:
