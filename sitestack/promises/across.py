@@ -68,15 +68,10 @@ def _find_wanting(told: Sequence[_Told], survivors: Sequence[History]) -> dict[V
         vid: [
             other
             for other in survivors
-            if vid in other.stay_in and any(_missing(other, stream, numbers) for stream, numbers in both.items())
+            if vid in other.stay_in and any(other.reception(stream).wants_of(numbers) for stream, numbers in both.items())
         ]
         for vid, both in together.items()
     }
-
-
-def _missing(other: History, stream: Stream, numbers: Ranges) -> Ranges:
-    reception = other.receptions.get(stream)
-    return numbers if reception is None else numbers - reception.delivered - reception.gaps
 
 
 def _stood_by(survivor: History, history: History, view: records.View, by_uuid: dict[Address, History]) -> bool:
@@ -102,7 +97,7 @@ def _check_told(
     findings: Findings, history: History, other: History, told: dict[Stream, Ranges], members: Sequence[History]
 ) -> None:
     for stream, numbers in told.items():
-        if missing := _missing(other, stream, numbers):
+        if missing := other.reception(stream).wants_of(numbers):
             missing -= find_inherited(other, stream, members)
         if missing:
             what = f"never delivered {stream} {missing}, which {history.label} delivered and another site too"

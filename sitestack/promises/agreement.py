@@ -67,14 +67,13 @@ def check_virtual_synchrony(histories: Sequence[History]) -> list[Violation]:
             for stream in sorted(everything, key=str):
                 for history, stay in group:
                     missing = everything[stream] - stay.received.get(stream, Ranges())
-                    reception = history.receptions.get(stream)
-                    if missing and reception is not None:
-                        missing -= reception.accounted_before(history.stay_in[vid])
+                    if missing:
+                        missing -= history.reception(stream).accounted_before(history.stay_in[vid])
                     if missing:
                         missing -= find_inherited(history, stream, members)
                     if missing:
                         what = f"did not deliver {stream} {missing} in {vid}; others did and also went to {next_vid}"
-                        damage = _lost(history, stream, missing)
+                        damage = Damage("lost", history.uuid, stream, history.reception(stream).wants_of(missing))
                         findings.add(history.label, f"{vid} {stream}", what, damage)
     return findings.violations()
 
@@ -106,9 +105,7 @@ def check_validity(histories: Sequence[History]) -> list[Violation]:
         for stream, sent in history.sent.items():
             if stream.scope in UNICASTS:
                 continue
-            reception = history.receptions.get(stream)
-            missing = sent if reception is None else sent - reception.delivered
-            if missing:
+            if missing := sent - history.reception(stream).delivered:
                 damage = Damage("lost", history.uuid, stream, missing)
                 what = f"sent {stream} {missing} and did not deliver it itself"
                 findings.add(history.label, str(stream), what, damage)
@@ -209,11 +206,8 @@ def _find_wanting(told: Sequence[History], survivors: Sequence[History]) -> dict
 
 
 def _missing(other: History, stream: Stream, received: Ranges) -> Ranges:
-    reception = other.receptions.get(stream)
-    if reception is None:
-        return received
-    is_relayed = stream.site != other.site
-    return received - (reception.accounted if is_relayed else reception.delivered | reception.gaps)
+    reception = other.reception(stream)
+    return reception.wants_of(received) if stream.site == other.site else received - reception.accounted
 
 
 def _check_stay(
@@ -226,9 +220,3 @@ def _check_stay(
             what = f"never delivered {stream} {missing}, which {history.label} delivered in {view.vid}"
             damage = Damage("lost", other.uuid, stream, missing)
             findings.add(other.label, str(stream), what, damage)
-
-
-def _lost(history: History, stream: Stream, missing: Ranges) -> Damage:
-    reception = history.receptions.get(stream)
-    silent = missing if reception is None else missing - reception.delivered - reception.gaps
-    return Damage("lost", history.uuid, stream, silent)

@@ -15,6 +15,8 @@ from sitestack.promises.floors import Floors
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Reception, Stream
 
+_NOTHING = Reception()
+
 
 class Fate(Enum):
     #: The process lived to the end of the run: a survivor.
@@ -80,6 +82,10 @@ class History:
     def first_view(self) -> records.View | None:
         """The view it joined in; None when it never had one."""
         return self.stays[1].view if len(self.stays) > 1 else None
+
+    def reception(self, stream: Stream) -> Reception:
+        """Return what it received from this stream, perhaps nothing."""
+        return self.receptions.get(stream, _NOTHING)
 
     def placed_stays(self) -> Iterator[tuple[Stay, records.View]]:
         """Return the stays in views, each with its view."""

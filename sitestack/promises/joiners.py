@@ -49,8 +49,8 @@ def _delivered(other: History, stream: Stream, until: int, heir: History, view: 
     """Return the deliveries of `other` before its stay of this number, which began with `view`; for a
     later view than the heir's first one those without the heir.
     """
-    found, reception = Ranges(), other.receptions.get(stream)
-    for run in () if reception is None else reception.runs:
+    found = Ranges()
+    for run in other.reception(stream).runs:
         there = other.stays[run.stay].view
         if run.stay < until and (view is heir.first_view or there is None or heir.uuid not in there.members):
             found.add(run.first, run.last)

@@ -105,8 +105,7 @@ def _report_late(findings: Findings, history: History, stream: Stream, reception
 
 def _report_hole(findings: Findings, history: History, stream: Stream, missing: Ranges, hole: Hole) -> None:
     if missing:
-        reception = history.receptions[stream]
-        damage = Damage("lost", history.uuid, stream, missing - reception.delivered - reception.gaps)
+        damage = Damage("lost", history.uuid, stream, history.reception(stream).wants_of(missing))
         what = f"delivered {stream} {hole.before} without {missing} before it"
         findings.add(history.label, f"hole {stream}", what, damage)
 

@@ -47,14 +47,6 @@ class Ranges:
             for low, high in zip(self._firsts[begin:end], self._lasts[begin:end], strict=True)
         )
 
-    @property
-    def min(self) -> int:
-        return self._firsts[0]
-
-    @property
-    def max(self) -> int:
-        return self._lasts[-1]
-
     def __iter__(self) -> Iterator[tuple[int, int]]:
         return iter(zip(self._firsts, self._lasts, strict=True))
 
@@ -63,10 +55,6 @@ class Ranges:
 
     def __bool__(self) -> bool:
         return bool(self._firsts)
-
-    def __contains__(self, number: int) -> bool:
-        at = bisect_left(self._lasts, number)
-        return at < len(self._firsts) and self._firsts[at] <= number
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, Ranges) and (self._firsts, self._lasts) == (other._firsts, other._lasts)

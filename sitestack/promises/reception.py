@@ -94,7 +94,7 @@ class Reception:
             self._deliver_elsewhere(first, last, stay)
 
     def gap(self, first: int, last: int) -> None:
-        self._close()
+        self.finish()
         self.gaps.add(first, last)
         self._gap_max = max(self._gap_max, last)
 
@@ -105,7 +105,7 @@ class Reception:
         (`may_inherit`): that of the other part after a merge, or that of another site. An earlier one
         counts where it supersedes unread messages (`may_return`).
         """
-        self._close()
+        self.finish()
         if not self.delivered and not self.gaps:
             self.baseline = self._next = number
         elif may_inherit and number > self._next:
@@ -117,8 +117,9 @@ class Reception:
             self.superseded |= again
             self._next, self._gap_max = number, min(self._gap_max, number - 1)
 
-    def finish(self) -> None:
-        self._close()
+    def wants_of(self, numbers: Ranges) -> Ranges:
+        """Return those of these numbers that were neither delivered nor declared lost."""
+        return numbers - self.delivered - self.gaps
 
     @property
     def accounted(self) -> Ranges:
@@ -135,7 +136,7 @@ class Reception:
         return self.gaps | self.inherited | Ranges([(1, self.baseline - 1)])
 
     def _deliver_elsewhere(self, first: int, last: int, stay: int) -> None:
-        self._close()
+        self.finish()
         if first < self._next:
             again = self.delivered.within(first, last)
             self.duplicates.extend(again)
@@ -155,7 +156,8 @@ class Reception:
                 self.misplaced_gaps.add(*each)
         self._first, self._stay, self._next = first, stay, last + 1
 
-    def _close(self) -> None:
+    def finish(self) -> None:
+        """End the present run."""
         if self._stay >= 0:
             self.runs.append(NumberRun(self._first, self._next - 1, self._stay))
             self.delivered.add(self._first, self._next - 1)

@@ -10,7 +10,7 @@ from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from sitestack.promises.history import Fate, History, by_site
 from sitestack.promises.ranges import Ranges
-from sitestack.promises.reception import Reception, Stream
+from sitestack.promises.reception import Stream
 from sitestack.promises.violation import Damage, Findings, Violation
 
 
@@ -114,11 +114,10 @@ def _unreached_sites(histories: Sequence[History]) -> dict[tuple[Stream, str], R
 
 
 def _check_site(findings: Findings, stream: Stream, expected: Ranges, members: Sequence[History]) -> None:
-    nothing = Reception()
     missing = {
         history.uuid: left
         for history in members
-        if history.survives and (left := expected - history.receptions.get(stream, nothing).accounted)
+        if history.survives and (left := expected - history.reception(stream).accounted)
     }
     if not missing:
         return
@@ -143,7 +142,5 @@ def _inherited(stream: Stream, members: Sequence[History]) -> dict[Address, Rang
             if other is None or stay <= 1:
                 continue
             found[history.uuid] |= found[uuid]
-            reception = other.receptions.get(stream)
-            if reception is not None:
-                found[history.uuid] |= reception.accounted_before(stay)
+            found[history.uuid] |= other.reception(stream).accounted_before(stay)
     return found

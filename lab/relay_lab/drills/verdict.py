@@ -151,10 +151,7 @@ def _due(logs: Sequence[MemberLog]) -> dict[Stream, Ranges]:
 
 def _judge_member(log: MemberLog, due: Mapping[Stream, Ranges]) -> MemberVerdict:
     received = log.received.values()
-    missing = [
-        wanted - log.received[stream].delivered - log.received[stream].gaps if stream in log.received else wanted
-        for stream, wanted in due.items()
-    ]
+    missing = [log.received[stream].wants_of(wanted) if stream in log.received else wanted for stream, wanted in due.items()]
     return MemberVerdict(
         site=log.site,
         name=log.name,
