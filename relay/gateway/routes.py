@@ -83,7 +83,6 @@ class Routes:
     """
 
     def __init__(self, local: Local, config: RoutesConfig, link: LinkConfig, table: LinkTable) -> None:
-        self.handed_on = 0
         self.queued_bytes_high = 0
         self._site = local.site
         self._me = local.address
@@ -216,7 +215,6 @@ class Routes:
             return self._refuse(site, piece, "route_no_link")
         if not self._queue(hop, replace(piece, visited=(*piece.visited, self._site))):
             return self._refuse(site, piece, "route_full")
-        self.handed_on += 1
         return []
 
     def _refuse(self, site: str, piece: Routed, reason: str) -> list[Dropped]:

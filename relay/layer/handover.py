@@ -25,7 +25,7 @@ from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, runs_of
 from relay.replica.state import ReplicatedState
 from sitestack.model.address import Address
-from sitestack.model.frame import Frame, Header
+from sitestack.model.frame import Frame
 from sitestack.model.level import Level
 from sitestack.model.message import Batch
 from sitestack.model.state_events import Fetched, Fetching, Offered
@@ -188,7 +188,7 @@ class Handover:
     """
 
     def __init__(self, local: Local, state: ReplicatedState) -> None:
-        self._me = local.address
+        self._local = local
         self._state = state
         self._source = BufferSource(state.buffer, local.rng)
         self._fetch = BufferFetch(state.buffer.config.budget_bytes + ON_THEIR_WAY_BYTES)
@@ -201,20 +201,20 @@ class Handover:
 
     def offered(self, event: Offered, now: float) -> list[Effect]:
         """Fetch missing entries of the buffer before the whole site has to wait for them."""
-        return [self._send(event.coordinator, self._fetch.start(event.coordinator, self.known(), now))]
+        return [self._local.unicast(event.coordinator, self._fetch.start(event.coordinator, self.known(), now))]
 
     def step(self, frame: Frame, now: float) -> list[Effect]:
         header = frame.headers[-1]
         if isinstance(header, HeldRequest):
             chunk = None if self._state.view is None else self._source.answer(frame.source, header)
-            return [Dropped("relay_handover")] if chunk is None else [self._send(frame.source, chunk)]
+            return [Dropped("relay_handover")] if chunk is None else [self._local.unicast(frame.source, chunk)]
         assert isinstance(header, HeldChunk)
         if not self._fetch.fetches_from(frame.source):
             return [Dropped("relay_handover")]
         request = self._fetch.store_chunk(header, now)
         if request is None:
             return [Down(Fetched((self._fetch.known(),)))]
-        return [Down(Fetching()), self._send(frame.source, request)]
+        return [Down(Fetching()), self._local.unicast(frame.source, request)]
 
     def change_budget(self, event: Budget, now: float) -> list[Effect]:
         self._state.buffer.change_budget(event.entries, event.bytes)
@@ -232,6 +232,3 @@ class Handover:
 
     def levels(self) -> dict[str, Level]:
         return {"fetched_bytes": self._fetch.bytes, "handovers": self._source.level()}
-
-    def _send(self, to: Address, header: Header) -> Effect:
-        return Down(Frame(self._me, to, (header,)))

@@ -98,7 +98,7 @@ class Buffer:
         else:
             for entry in entries:
                 if entry.batch is not None:
-                    self._gone.note(entry.batch)
+                    self._gone.note(entry.batch.origin, Run(entry.batch.first, entry.batch.last), GapReason.BUDGET)
         self.drop_through(position)
 
     def clear(self) -> None:

@@ -68,14 +68,8 @@ class Gone:
         self._taken: dict[Address, list[Run]] = {}
         self._failed: dict[Address, list[Run]] = {}
 
-    def note(self, batch: Batch) -> None:
-        self._note(self._taken, batch.origin, Run(batch.first, batch.last))
-
-    def note_run(self, origin: Address, run: Run, reason: GapReason) -> None:
-        self._note(self._failed if reason is GapReason.DISK else self._taken, origin, run)
-
-    @staticmethod
-    def _note(runs: dict[Address, list[Run]], origin: Address, run: Run) -> None:
+    def note(self, origin: Address, run: Run, reason: GapReason) -> None:
+        runs = self._failed if reason is GapReason.DISK else self._taken
         known = runs.pop(origin, [])
         if known and known[-1].last + 1 == run.first:
             known[-1] = Run(known[-1].first, run.last)

@@ -184,7 +184,7 @@ class Spill:
         for entry in entries:
             if entry.batch is not None:
                 self.lost += entry.batch.count
-                self._gone.note_run(entry.batch.origin, Run(entry.batch.first, entry.batch.last), reason)
+                self._gone.note(entry.batch.origin, Run(entry.batch.first, entry.batch.last), reason)
 
     def drop_while(self, covered: Callable[[Segment], bool]) -> None:
         while self._segments and covered(self._segments[0]):
@@ -206,7 +206,7 @@ class Spill:
         self.lost += segment.messages
         for origin, runs in segment.numbers.runs().items():
             for run in runs:
-                self._gone.note_run(origin, run, reason)
+                self._gone.note(origin, run, reason)
         self._discard(index)
 
     def _discard(self, index: int) -> None:

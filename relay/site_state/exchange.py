@@ -59,7 +59,6 @@ class StateStatistics:
     #: Outcome of the last fetch: taken, or the last provider's reason for having no state (silent: no
     #: answer).
     outcome: str
-    given_pieces: int
 
 
 _NOTES = Codec("", {0x12B: Contained})
@@ -277,7 +276,7 @@ class SiteState:
         taker = self.requester
         site = taker.provider[0] if taker.busy and taker.provider is not None else ""
         arrived, total = taker.arrived
-        return StateStatistics(site, arrived, total, taker.restarts, self.outcome, self.provider.given_pieces)
+        return StateStatistics(site, arrived, total, taker.restarts, self.outcome)
 
     def levels(self) -> dict[str, Level]:
         return {"snapshot_bytes": self.provider.level(), "arriving_bytes": self.requester.level()}

@@ -59,7 +59,6 @@ class StateProvider:
     """Provides snapshots. Bound: one of `state_bytes_max`, kept `KEPT_S` after the last request."""
 
     def __init__(self, site: str, address: Address, config: SiteStateConfig, state: ReplicatedState) -> None:
-        self.given_pieces = 0
         self._site = site
         self._me = address
         self._config = config
@@ -131,7 +130,6 @@ class StateProvider:
             return None
         if not 0 <= at <= total:
             return None
-        self.given_pieces += 1
         piece = data[start + at : start + at + self._config.piece_bytes_max]
         contains: dict[str, SiteVector] = {} if at else to_vectors(snapshot.contents)
         return StatePiece(self._site, self._me, ask.site, ask.member, snapshot.token, at, total, piece, contains)

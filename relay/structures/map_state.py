@@ -128,8 +128,6 @@ class MapState:
         self.live = 0
         #: Tombstones in the order in which they came.
         self.tombstones: OrderedDict[str, None] = OrderedDict()
-        #: Tombstones forgotten at the bound.
-        self.forgotten = 0
         self._buckets: list[dict[str, None]] = [{} for _ in range(BUCKETS)]
         self._digests = [0] * BUCKETS
         self._tombstones_max = tombstones_max
@@ -215,7 +213,6 @@ class MapState:
         if entry.value is None:
             self.tombstones[key] = None
             if len(self.tombstones) > self._tombstones_max:
-                self.forgotten += 1
                 self._forget(next(iter(self.tombstones)))
         if len(self._expiring) > 2 * self.live + REPLACED_MAX:
             live = [(key, each) for key, each in self.entries.items() if each.value is not None]

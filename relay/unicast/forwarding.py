@@ -94,10 +94,9 @@ class UnicastRoutes:
                 return self._relay(frame, header)
             case DeliverUnicast(after):
                 return self._deliver(after, frame.batch)
-            case UnicastReply() as reply:
+            case reply:
+                assert isinstance(reply, UnicastReply), "a header that this layer did not ask for"
                 return self._reply(reply, now)
-            case _:
-                return [Dropped("relay_malformed")]
 
     def _relay(self, frame: Frame, header: ForwardUnicast) -> list[Effect]:
         """Forward a member's unicast to another site; a refusal is answered, not silent (R16, REL-27)."""

@@ -105,8 +105,6 @@ class Calls:
         #: Numbers are never reused, so a late answer cannot count for a later call.
         self._last = 0
         self.level = Level(CALLS_MAX)
-        #: Answers to ended calls, and from members that were not asked.
-        self.stray = 0
 
     def open_call(self, members: Collection[Address], mode: CallMode) -> int:
         """Open a call to these members; return the number to send to each.
@@ -124,7 +122,6 @@ class Calls:
         """Record a member's first answer; return whether it ended the call."""
         call = self._open.get(number)
         if call is None or member not in call.asked or member in call.answers:
-            self.stray += 1
             return False
         call.unreachable.pop(member, None)  # it had answered before it left
         call.answers[member] = answer

@@ -252,7 +252,7 @@ def test_budget_gaps_on_both_sides_of_another_gap_keep_their_reason() -> None:
 def test_the_highest_runs_of_an_origin_are_remembered_for_a_reason() -> None:
     gone = Gone()
     for number in (7, 1, *range(9, 9 + 2 * RUNS_MAX, 2)):  # a disk may lose older numbers later
-        gone.note_run(E, Run(number, number), GapReason.DISK)
+        gone.note(E, Run(number, number), GapReason.DISK)
     lost = [run.first for run, reason in gone.explain(E, 1, 10 + 2 * RUNS_MAX) if reason is GapReason.DISK]
     assert lost == list(range(9, 9 + 2 * RUNS_MAX, 2))
 

@@ -131,8 +131,9 @@ def test_many_large_messages_cross_a_chain_in_pieces_beside_other_traffic() -> N
         sites[1].members[1].send(f"B{len(text)}")
     world.run(5)
     everybody_has(sites, "A", texts)
-    assert sites[1].relay.layer.levels()["routed_bytes"].now == 0
-    assert sites[1].relay.layer.gateway.carrier.routes.handed_on > 30
+    routed = sites[1].relay.layer.levels()["routed_bytes"]
+    assert routed.now == 0
+    assert routed.high
 
 
 def test_a_site_not_configured_to_forward_refuses_routes() -> None:
@@ -142,7 +143,6 @@ def test_a_site_not_configured_to_forward_refuses_routes() -> None:
     world.run(2)
     assert (b.members[1].words, c.members[1].words) == (["x"], [])
     assert b.relay.drops["route_refused"] > 0
-    assert b.relay.layer.gateway.carrier.routes.handed_on == 0
 
 
 def piece(visited: tuple[str, ...] = ("B",), source: str = "A", target: str = "D", at: int = 0) -> Routed:
@@ -169,11 +169,9 @@ def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> Non
     world, (_, _, c, _) = chain("A", "B", "C", "D")
     world.run(3)
     before = c.relay.drops.get(reason, 0)
-    handed_on = c.relay.layer.gateway.carrier.routes.handed_on
     links = dict(c.relay.layer.gateway.table.links)
     arrive(c, "B", sent)
     assert c.relay.drops[reason] == before + 1
-    assert c.relay.layer.gateway.carrier.routes.handed_on == handed_on
     assert c.relay.layer.gateway.table.links == links, "B has handed on what others said, so its link stays"
 
 
