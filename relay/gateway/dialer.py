@@ -48,9 +48,8 @@ class Dialer:
 
     def start(self, now: float) -> None:
         self._linked.clear()
-        self._targets = {
-            (site, place): _Target(site, place, now) for site in sorted(self._peers) for place in self._peers[site]
-        }
+        self._targets.clear()
+        self.change(now)
 
     def change(self, now: float) -> None:
         places = [(site, place) for site in sorted(self._peers) for place in self._peers[site]]

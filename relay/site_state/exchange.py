@@ -253,16 +253,14 @@ class SiteState:
         raise_to(self._state.inherited, own)
         bound(self._state.inherited)
         others = {site: numbers for site, numbers in event.contains.items() if site != self._site}
-        unknown = self._state.unknown = {site: dict(numbers) for site, numbers in others.items() if not self._is_known(site)}
+        known = {*self._state.remotes, *self._state.sites}
+        unknown = self._state.unknown = {site: dict(numbers) for site, numbers in others.items() if site not in known}
         for numbers in unknown.values():
             bound(numbers)
         for site, numbers in [each for each in others.items() if each[0] not in unknown]:
             remote = self._state.remote(site)
             raise_to(remote.inherited, {origin: n for origin, n in numbers.items() if remote.admitted.get(origin, 0) < n})
         return [Up(event)]
-
-    def _is_known(self, site: str) -> bool:
-        return site in self._state.remotes or site in self._state.sites
 
     def expire(self, now: float) -> list[Effect]:
         self.provider.expire(now)

@@ -44,7 +44,6 @@ class DriverStatistics:
     turns: int
     #: Turns that ran at once, inside `send`.
     immediate_turns: int
-    received_datagrams: int
     sent_datagrams: int
 
 
@@ -86,7 +85,7 @@ class Driver:
         #: Error of a turn run outside of this task.
         self._failure: BaseException | None = None
         self._drops_due = -math.inf
-        self._turns = self._immediate = self._received = self._sent = 0
+        self._turns = self._immediate = self._sent = 0
 
     async def run(self) -> None:
         """Run turns until this member has left, each after a sleep or a checkpoint.
@@ -190,7 +189,6 @@ class Driver:
             self._drops_due = now + DROPS_INTERVAL_S
             self._recorder.drops(self.stack.drops)
         self._turns += 1
-        self._received += len(arrived)
 
     def _journal(self, events: Sequence[Event | Frame]) -> None:
         if self._recorder is not None:
@@ -204,4 +202,4 @@ class Driver:
             self._turn_bytes += sum([len(data) for _, data in datagrams])
 
     def statistics(self) -> DriverStatistics:
-        return DriverStatistics(self._turns, self._immediate, self._received, self._sent)
+        return DriverStatistics(self._turns, self._immediate, self._sent)

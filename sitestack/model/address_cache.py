@@ -71,10 +71,6 @@ class AddressCache:
     def __contains__(self, member: Address) -> bool:
         return member in self._contacts
 
-    @property
-    def tombstones(self) -> int:
-        return len(self._tombstones)
-
     def get(self, member: Address) -> Contact | None:
         return self._contacts.get(member)
 

@@ -77,7 +77,7 @@ class Locks(Structure):
         made.is_over = self.has_left
         if not self.has_left:
             self._requests[self._numbers] = made
-            self._tell_request(made)
+            self._tell("request", name, made.number)
         return made
 
     def release(self, request: Request) -> None:
@@ -85,9 +85,6 @@ class Locks(Structure):
         if self._requests.pop(request.number, None) is not None:
             self._tell("release", request.name, request.number)
             request.finish()
-
-    def _tell_request(self, request: Request) -> None:
-        self._tell("request", request.name, request.number)
 
     def _tell(self, kind: str, *fields: Any) -> None:
         """Say it in the view in force; what is no claim waits there for the agreement."""
@@ -146,7 +143,7 @@ class Locks(Structure):
                 self._tell("release", name, number)
         for number, request in self._requests.items():
             if number not in known and request.token is None:
-                self._tell_request(request)
+                self._tell("request", request.name, number)
 
     def _apply(self, source: Address, kind: str, name: str, number: int) -> None:
         if type(name) is not str or type(number) is not int:

@@ -156,8 +156,7 @@ class Inbox(Generic[E]):
             else:
                 runs[key] = len(items)
                 items.append(gap)
-        self._items = deque(items)
-        self.backlog_bytes.now = 0
+        self._replace(items)
         return skipped
 
     def restart(self, mark: StateMark, gaps: Sequence[Gap], numbers: Numbers | None = None) -> None:
@@ -192,11 +191,11 @@ class Inbox(Generic[E]):
         rest = [
             each for each in self._items if not (isinstance(each, Gap) and each.last <= told.get((each.site, each.origin), 0))
         ]
-        self._items = deque([cast(E, mark), *gaps, *rest])
+        self._replace([cast(E, mark), *gaps, *rest])
 
     def retract(self, site: str, origins: Mapping[Address, int]) -> list[Batch]:
         """Drop what follows these numbers, of scope ALL; return the batches."""
-        kept: deque[Delivery | E | Gap] = deque()
+        kept: list[Delivery | E | Gap] = []
         retracted: list[Batch] = []
         for item in self._items:
             each = item.batch if isinstance(item, Delivery) else item
@@ -205,28 +204,23 @@ class Inbox(Generic[E]):
                 kept.append(item)
             elif isinstance(each, Batch):
                 retracted.append(each)
-        self._items = kept
-        self.backlog_bytes.now = sum(map(cost_bytes, kept))
+        self._replace(kept)
         return retracted
 
     def reduce(self, parts_of: Callable[[Batch], Sequence[Batch]]) -> None:
         """Replace each delivery by those of the parts of its batch."""
-        kept: deque[Delivery | E | Gap] = deque()
+        kept: list[Delivery | E | Gap] = []
         for item in self._items:
             kept += [replace(item, batch=part) for part in parts_of(item.batch)] if isinstance(item, Delivery) else [item]
-        self._items = kept
-        self.backlog_bytes.now = sum(map(cost_bytes, kept))
+        self._replace(kept)
 
     def leave_out(self, contains: Contents) -> None:
         """Drop what a state contains, of scope ALL."""
-        kept: deque[Delivery | E | Gap] = deque()
-        for item in self._items:
-            rest = above(item, contains)
-            if rest is None:
-                self.backlog_bytes.now -= cost_bytes(item)
-            else:
-                kept.append(rest)
-        self._items = kept
+        self._replace([rest for item in self._items if (rest := above(item, contains)) is not None])
+
+    def _replace(self, items: Sequence[Delivery | E | Gap]) -> None:
+        self._items = deque(items)
+        self.backlog_bytes.now = sum(map(cost_bytes, items))
 
 
 def above(item: Any, contains: Contents) -> Any:

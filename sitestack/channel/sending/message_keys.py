@@ -109,10 +109,6 @@ class MessageKeys:
                     del self._awaited[key]
         return known
 
-    @property
-    def awaited(self) -> int:
-        return len(self._awaited)
-
     def unseen(self, batch: Batch) -> Sequence[Batch]:
         """Return the parts of a batch that repeat no delivered key, and store their keys."""
         if not (keyed := batch.keyed()):

@@ -106,6 +106,7 @@ class Unicast(Layer):
         self._blocked = False
         self._has_left = False
         self._members: frozenset[Address] = frozenset()
+        #: Conn-ids, each higher than all before (U2-16).
         self._conn_ids = count(1)
         self._windows = count(LANE_WINDOW_MIN)
         self._reorder_all_bytes = Level(REORDER_ALL_BYTES_MAX)
@@ -208,7 +209,7 @@ class Unicast(Layer):
         if sender is None:
             if len(self._senders) >= self._config.peers_max and peer not in self._members:
                 return [Dropped("unicast_peers"), Up(Undeliverable(peer, (frame,)))]
-            sender = Sender(self._local, peer, self._next_conn_id(), self._mids_used + 1, self._config)
+            sender = Sender(self._local, peer, next(self._conn_ids), self._mids_used + 1, self._config)
             self._senders[peer] = sender
         effects = sender.send(frame, now)
         self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
@@ -216,10 +217,6 @@ class Unicast(Layer):
         self._arm(sender.deadline())
         # Frames held for the last view come after `Left`: sent once and reported (X10).
         return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects
-
-    def _next_conn_id(self) -> int:
-        """Return a conn-id higher than all before (U2-16)."""
-        return next(self._conn_ids)
 
     def _handle_ack(self, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
         effects = sender.handle_ack(header, now)
@@ -355,7 +352,7 @@ class Unicast(Layer):
             return []
         if not sender.window or sender.is_hopeless(now):  # hopeless after a pause: its timer is due too
             return self._forget_sender(peer, sender)
-        return sender.reopen(self._next_conn_id())
+        return sender.reopen(next(self._conn_ids))
 
     def _follow_view(self, event: ViewInstalled, now: float) -> None:
         """Shorten the wait for departed members (U2-0)."""
