@@ -12,7 +12,7 @@ from sitestack.model.events import CloseConnection, Event, Undeliverable
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.message import Scope
-from tests.harness.addresses import address, name_of
+from tests.harness.addresses import address, local_of, name_of
 from tests.harness.group import Group, LayersOf, Member
 from tests.harness.messages import texts_of, unicast_of
 from tests.harness.wire import Packet
@@ -106,3 +106,17 @@ def describe(header: Header) -> str:
         case SendFirst(conn_id):
             return f"send-first {conn_id}"
     return type(header).__name__
+
+
+def layer_of(config: UnicastConfig | None = None) -> Unicast:
+    """Return A's layer alone, for checks of single effects."""
+    return Unicast(local_of("A"), config or UnicastConfig())
+
+
+def data(n: int, header: Header) -> Frame:
+    """Message n of B as it arrives at A."""
+    return unicast_of("B", "A", n, b"%d" % n).push(header)
+
+
+def control(header: Header) -> Frame:
+    return Frame(address("B"), address("A"), (header,), unreliable=True)

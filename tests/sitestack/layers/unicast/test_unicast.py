@@ -6,32 +6,18 @@ from dataclasses import replace
 
 import pytest
 
-from sitestack.layers.unicast import Unicast, UnicastConfig
+from sitestack.layers.unicast import UnicastConfig
 from sitestack.layers.unicast.headers import LANE_WINDOW_MIN as FIRST
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection, PathDoubt
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.stack.layer import Down, Dropped, Up
-from tests.harness.addresses import address, local_of
+from tests.harness.addresses import address
 from tests.harness.messages import unicast_of
-from tests.harness.talkers import ACKED_S, Talkers
+from tests.harness.talkers import ACKED_S, Talkers, control, data, layer_of
 from tests.harness.wire import Fate, Faults, Packet, keep, lose
 
 A, B = address("A"), address("B")
-
-
-def layer_of(config: UnicastConfig | None = None) -> Unicast:
-    """Return A's layer alone, for checks of single effects."""
-    return Unicast(local_of("A"), config or UnicastConfig())
-
-
-def data(n: int, header: Header) -> Frame:
-    """Message n of B as it arrives at A."""
-    return unicast_of("B", "A", n, b"%d" % n).push(header)
-
-
-def control(header: Header) -> Frame:
-    return Frame(B, A, (header,), unreliable=True)
 
 
 def kinds(group: Talkers, source: str, kind: type[Header]) -> int:

@@ -17,24 +17,10 @@ from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address, local_of, view_of
 from tests.harness.messages import unicast_of
-from tests.harness.talkers import ACKED_S, Talkers
+from tests.harness.talkers import ACKED_S, Talkers, control, data, layer_of
 from tests.harness.wire import Fate, keep, lose
 
 A, B = address("A"), address("B")
-
-
-def layer_of(config: UnicastConfig | None = None) -> Unicast:
-    """Return A's layer alone, for checks of single effects."""
-    return Unicast(local_of("A"), config or UnicastConfig())
-
-
-def data(n: int, header: Header) -> Frame:
-    """Message n of B as it arrives at A."""
-    return unicast_of("B", "A", n, b"%d" % n).push(header)
-
-
-def control(header: Header) -> Frame:
-    return Frame(B, A, (header,), unreliable=True)
 
 
 # -- ends --------------------------------------------------------------------------------------------------------------
