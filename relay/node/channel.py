@@ -225,7 +225,7 @@ class RelayChannel(Channel[BetweenSites]):
         assert self._bridge is not None, "a channel runs as long as its block"
         routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
         bridge = self._bridge.statistics()
-        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, site.seal, bridge, routers)
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, bridge, routers)
 
     @property
     def lags(self) -> dict[str, float]:

@@ -49,13 +49,11 @@ from sitestack.model.level import Level
 from sitestack.model.message import Message
 from sitestack.model.roster import Named, Roster
 from sitestack.model.view import View
-from sitestack.seal.seal import SealStatistics
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.structures.locks import Locks
 from sitestack.structures.registry import Structures
 from sitestack.transport import Transport
-from sitestack.transport.sealed import seal_statistics
 from sitestack.transport.watch import WatchStatistics
 
 if TYPE_CHECKING:
@@ -94,8 +92,6 @@ class ChannelStatistics:
     transport: object
     #: None if members are not watched.
     watch: WatchStatistics | None
-    #: None without keys.
-    seal: SealStatistics | None
 
 
 class Channel(Sending, Generic[X_co]):
@@ -224,7 +220,6 @@ class Channel(Sending, Generic[X_co]):
             self._driver.statistics(),
             self.transport.statistics(),
             None if watcher is None else watcher.statistics(),
-            seal_statistics(self.transport),
         )
 
     def levels(self) -> dict[str, Level]:

@@ -48,14 +48,6 @@ Arrived = tuple[bytes, Physical]
 Answer = tuple[Physical, bytes]
 
 
-@dataclass(frozen=True, slots=True)
-class SealStatistics:
-    """Processes with a window now; and since the start: introduced ones."""
-
-    senders: int
-    introduced: int
-
-
 @dataclass(slots=True)
 class Opened:
     datagrams: list[Arrived] = field(default_factory=list)
@@ -95,7 +87,6 @@ class Seal:
         self._strangers_ciphers: dict[bytes, AESGCM] = {}
         self._strangers = Strangers(draw_nonce)
         self._second_began, self._sent_in_second = now, 0
-        self._introduced = 0
 
     def use_ring(self, ring: KeyRing) -> int:
         """Seal and open with the keys of this ring from now on. Return the number of dropped held
@@ -266,16 +257,12 @@ class Seal:
             del self._senders[min(self._senders, key=lambda each: self._senders[each].heard_at)]
         window = ReplayWindow(floor, now)
         self._senders[sender_id] = _Sender(window, now)
-        self._introduced += 1
         window.admit(counter, now)
         for each in held:
             if refusal := window.admit(each.counter, now):
                 opened.drop(refusal)
             else:
                 opened.datagrams.append((each.data, each.source))
-
-    def statistics(self) -> SealStatistics:
-        return SealStatistics(len(self._senders), self._introduced)
 
     def levels(self) -> dict[str, Level]:
         senders = Level.of(len(self._senders), SENDERS_MAX, "processes that were introduced")

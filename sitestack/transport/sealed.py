@@ -14,7 +14,7 @@ from sitestack.seal.envelope import SENDER_ID_BYTES
 from sitestack.seal.introductions import NONCE_BYTES
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
-from sitestack.seal.seal import Seal, SealStatistics
+from sitestack.seal.seal import Seal
 from sitestack.transport import Transport
 from sitestack.transport.watch import Report, WatchDesk, Watcher
 
@@ -83,16 +83,8 @@ class SealedTransport:
     def statistics(self) -> object:
         return self.carrier.statistics()
 
-    def seal_statistics(self) -> SealStatistics:
-        return self._seal.statistics()
-
     def levels(self) -> dict[str, Level]:
         return {**self.carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
-
-
-def seal_statistics(transport: Transport) -> SealStatistics | None:
-    """Return the counters of a transport's seal; None without one."""
-    return transport.seal_statistics() if isinstance(transport, SealedTransport) else None
 
 
 def open_watcher(transport: Transport, me: Address, owner: str, report: Report, nursery: trio.Nursery) -> Watcher | None:

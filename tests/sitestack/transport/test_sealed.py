@@ -180,9 +180,7 @@ async def test_members_with_one_key_are_a_site_over_udp() -> None:
         for each in (a, b, c):
             assert [message.payload for message in await take(each, 100)] == [b"%d" % number for number in range(100)]
         await until(lambda: a._residence.watcher is not None and a._residence.watcher.statistics().watching > 0)
-        seal = a.statistics().seal
-        assert seal is not None
-        assert seal.senders == 2
+        assert a.levels()["transport.seal.senders"].now == 2
         assert not {"magic", "seal_forged", "seal_plain", "seal_late"} & a._stack.drops.keys()
 
 
