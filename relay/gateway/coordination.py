@@ -89,21 +89,12 @@ class Coordination:
     def _cast_trim(self, now: float) -> None:
         """Cast a Trim above the budget, but never past an entry that a waited-for site lacks."""
         buffer = self._state.buffer
-        if not buffer.is_in_excess(now) or (floor := self._floor()) <= buffer.first:
+        if not buffer.is_in_excess(now) or (floor := self._pace.floor()) <= buffer.first:
             return
         position = buffer.excess(now)
         if position is not None and min(position, floor - 1) > self._trimming:
             self._trimming = min(position, floor - 1)
             self._injector.cast(Trim(self._trimming))
-
-    def _floor(self) -> int:
-        """Return the first position that the budget must keep: the first that a waited-for site
-        lacks.
-
-        An overfull buffer is trimmed regardless, because a joiner receives all of it.
-        """
-        buffer = self._state.buffer
-        return buffer.end if buffer.is_overfull else self._pace.floor()
 
     def deadline(self, before: float | None) -> float | None:
         """Return the time (s) of the next call of `due`, or `before` if that is earlier."""
@@ -116,7 +107,7 @@ class Coordination:
         """Return when (s) the oldest entry that may be trimmed is too old, or `before` if earlier."""
         buffer, after = self._state.buffer, self._trimming
         due = buffer.age_due(after)
-        if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):
+        if due is None or (before is not None and before <= due) or self._pace.floor() <= max(buffer.first, after + 1):
             return before
         return due
 

@@ -36,7 +36,6 @@ from relay.layer.statistics import RelayStatistics, relay_levels, relay_statisti
 from relay.replica import entries as wire
 from relay.replica.config import BufferConfig
 from relay.replica.known import Known, completed
-from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.replica import ENTRIES, Replica
 from relay.replica.site_state import STATE_FRAMES, StateFrame
@@ -86,9 +85,9 @@ class RelayLayer(Layer):
 
     def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:
         """`disk`: this member's store for spilled entries, if a spill is configured."""
-        self._replica = Replica(local.address, local.site, config.buffer, config.sites, disk)
+        self._replica = Replica(local.address, local.site, config.buffer, config.sites, config.gateway.when_down, disk)
         self.state = self._replica.state
-        self.pace = Pace(self.state, config.gateway.when_down)
+        self.pace = self._replica.pace
         self.gateway = Gateway(local, config.gateway, config.routes, self.state, self.pace)
         #: The sites in the last `Pacing` event.
         self._waiting_for: tuple[str, ...] = ()

@@ -97,7 +97,7 @@ class HeldFor(Header):
 
 @dataclass(frozen=True, slots=True)
 class Trim(Header):
-    """Budget exceeded: every member drops its buffer up to and including this position."""
+    """Budget exceeded: every member drops up to this position what no waited-for site lacks."""
 
     position: int
 

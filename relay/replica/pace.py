@@ -38,9 +38,13 @@ class Pace:
         return self._waiting
 
     def floor(self) -> int:
-        """Return the oldest buffer position that a waited-for site lacks, or the buffer's end."""
-        floors = [self._floor(site) for site in self._state.sites]
-        return min([each for each in floors if each is not None], default=self._state.buffer.end)
+        """Return the first position that the budget must keep: the first that a waited-for site lacks.
+
+        An overfull buffer is trimmed regardless, because a joiner receives all of it.
+        """
+        buffer = self._state.buffer
+        floors = [] if buffer.is_overfull else [self._floor(site) for site in self._state.sites]
+        return min([each for each in floors if each is not None], default=buffer.end)
 
     def waited_for(self, site: str) -> list[tuple[ViewId, Lineage]]:
         """Return the lineages of a site that senders wait for when they lag."""

@@ -2,7 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from dataclasses import replace
+from typing import Literal
 
 from relay.events import GlobalView, SiteSwitched, SlowSite
 from relay.replica.config import BufferConfig
@@ -22,6 +24,7 @@ from relay.replica.entries import (
 )
 from relay.replica.known import Find, completed
 from relay.replica.outcome import APPLIED, Numbers, Outcome, refused
+from relay.replica.pace import Pace
 from relay.replica.remote_site import Admission
 from relay.replica.spill import SpillDisk
 from relay.replica.state import ReplicatedState
@@ -51,9 +54,16 @@ _ABOUT_A_SITE = (RemoteView, SiteDown, LinkUp, LinkPace, Acked, RemoteGap, Remot
 
 class Replica:
     def __init__(
-        self, member: Address, site: str, config: BufferConfig, sites: tuple[str, ...], disk: SpillDisk | None = None
+        self,
+        member: Address,
+        site: str,
+        config: BufferConfig,
+        sites: tuple[str, ...],
+        when_down: Mapping[str, Literal["gap", "wait"]],
+        disk: SpillDisk | None = None,
     ) -> None:
         self.state = ReplicatedState(site, config, sites, disk)
+        self.pace = Pace(self.state, when_down)
         self._me = member
         self._shown: GlobalView | None = None
         #: The states of the other parts of a split site, kept until the merge view.
@@ -123,7 +133,8 @@ class Replica:
             case SiteSwitch() if state.apply_switch(entry):
                 return Outcome(events=(SiteSwitched(entry.site, entry.is_offline), *self.update()))
             case Trim():
-                state.buffer.trim(entry.position)
+                # With `order: fifo` the entries of this position differ from member to member.
+                state.buffer.trim(min(entry.position, self.pace.floor() - 1))
         return APPLIED
 
     def _is_of_offline(self, entry: Header, batch: Batch | None) -> bool:

@@ -16,8 +16,8 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
     (
         "relay/gateway/coordination.py",
         "due = buffer.age_due(after)",
-        "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 1):",
-        "if due is None or (before is not None and before <= due) or self._floor() <= max(buffer.first, after + 2):",
+        "if due is None or (before is not None and before <= due) or self._pace.floor() <= max(buffer.first, after + 1):",
+        "if due is None or (before is not None and before <= due) or self._pace.floor() <= max(buffer.first, after + 2):",
     ): "counts only while a Trim is on its way, and for one entry; when it is back, `buffer.first` is `after + 1`",
     (
         "relay/gateway/session.py",

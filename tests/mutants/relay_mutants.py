@@ -336,6 +336,14 @@ RELAY = (
         "tests/simulation/relay/test_pace.py::test_a_sender_faster_than_the_link_waits_and_loses_no_message",
     ),
     trap(
+        "X11 order",
+        "a member drops for the budget what a waited-for site lacks, since it comes earlier here than at the relay",
+        "relay/replica/replica.py",
+        "min(entry.position, self.pace.floor() - 1)",
+        "entry.position",
+        "tests/relay/replica/test_budget.py::test_a_trim_keeps_what_a_waited_for_site_lacks_though_the_relay_had_another_order",
+    ),
+    trap(
         "X11 slow",
         "a site is waited for however slow it is",
         "relay/gateway/least_pace.py",

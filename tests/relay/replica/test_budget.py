@@ -13,10 +13,12 @@ from relay.gateway.injector import ELEMENT_BYTES, ENTRY_BYTES
 from relay.gateway.wire import Ack, State
 from relay.replica.buffer import Buffer
 from relay.replica.config import BufferConfig
-from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
+from relay.replica.entries import Acked, LinkUp, RemoteBaseline, RemoteGap, RemoteView, SiteVector, Trim
+from relay.replica.replica import Replica
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.gap import GapReason
 from sitestack.model.state_events import Baseline
+from tests.harness.addresses import address
 from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
@@ -252,6 +254,22 @@ def test_a_trim_is_an_entry_of_the_stream() -> None:
     nyc.cast(Trim(2))
     nyc.world.settle()
     assert [held(member) for member in nyc.members] == [[3]] * 3
+
+
+def test_a_trim_keeps_what_a_waited_for_site_lacks_though_the_relay_had_another_order() -> None:
+    """With `order: fifo`: the relay had A's message first, which SFO has, and trims it; here B's comes first."""
+    view = remote_view(1, D)
+    replica = Replica(D, "NYC", BufferConfig(), ("SFO", "TYO"), {})
+    for batch in (batch_of("B", 1), batch_of("A", 1)):
+        replica.state.append(batch, 0.0)
+    for entry in (RemoteView("SFO", view), LinkUp("SFO", view.lineage, view.id)):
+        replica.apply(entry, None, 0.0)
+    replica.apply(Acked("SFO", view.lineage, SiteVector({address("A"): 1}, None)), None, 0.0)
+    replica.apply(Trim(0), None, 0.0)
+    assert [batch.origin for batch in replica.state.buffer.batches()] == [address("B"), address("A")]
+    replica.apply(Acked("SFO", view.lineage, SiteVector({address("B"): 1}, None)), None, 0.0)
+    replica.apply(Trim(1), None, 0.0)
+    assert list(replica.state.buffer.batches()) == [], "TYO is not waited for"
 
 
 def test_an_impossible_budget_is_refused_in_one_sentence() -> None:

@@ -22,7 +22,7 @@ VIEW = remote_view(1, D, E)
 
 def linked() -> Replica:
     """A member of NYC that holds for SFO, which has linked."""
-    replica = Replica(F, "NYC", BufferConfig(), ("SFO",))
+    replica = Replica(F, "NYC", BufferConfig(), ("SFO",), {})
     replica.apply(LinkUp("SFO", VIEW.lineage, VIEW.id), None, 0.0)
     replica.apply(RemoteView("SFO", VIEW), None, 0.0)
     return replica
