@@ -11,6 +11,7 @@ for all takers. It keeps it while any of them asks, over whichever relays.
 
 from __future__ import annotations
 
+from collections import Counter
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
@@ -30,7 +31,7 @@ KEPT_S = 45.0
 HELD_S, PACE_BYTES_S = 300.0, 64 * 1024
 #: A link proves a request's site alone; another site may name the same member.
 Taker: TypeAlias = tuple[str, Address]
-#: Maximum takers; beyond, the one that asked longest ago no longer keeps the snapshot.
+#: Maximum takers; beyond, of the site with the most the one that asked longest ago no longer keeps the snapshot.
 TAKERS_MAX = 1_024
 
 
@@ -114,7 +115,8 @@ class StateProvider:
         snapshot.takers.pop(taker, None)
         snapshot.takers[taker] = now
         if len(snapshot.takers) > TAKERS_MAX:
-            oldest = next(iter(snapshot.takers))
+            [(crowd, _)] = Counter([site for site, _ in snapshot.takers]).most_common(1)
+            oldest = next(each for each in snapshot.takers if each[0] == crowd)
             del snapshot.takers[oldest]
             snapshot.waiting.pop(oldest, None)
         data, at = snapshot.data, ask.offset_bytes

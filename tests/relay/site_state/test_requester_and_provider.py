@@ -167,6 +167,15 @@ def test_a_site_ends_no_transfer_to_another_site_by_naming_its_member() -> None:
     assert refusal(found, newer) is StateRefusal.BUSY
 
 
+def test_a_site_with_too_many_takers_crowds_out_none_of_another_site(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(provider, "TAKERS_MAX", 2)
+    found = ready()
+    crowd = [replace(ask(1, at), site="TYO", member=member) for member in (A, C, E) for at in (0, 10)]
+    for each in [*crowd[::2], *crowd[1::2]]:
+        found.ask(each, 0.0)
+    assert isinstance(found.ask(ask(1, 3), 0.0)[0], StatePiece), "its snapshot was dropped with the crowd's last taker"
+
+
 @pytest.mark.parametrize(("data", "why"), [(None, StateRefusal.FAILED), (b"x" * 21, StateRefusal.TOO_LARGE)])
 def test_a_state_that_is_not_given_or_too_large_is_refused_and_asked_for_again(data: bytes | None, why: StateRefusal) -> None:
     found = ready(data)
