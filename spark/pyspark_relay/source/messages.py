@@ -34,7 +34,7 @@ class Missing(NamedTuple):
 
 
 class MessageRow(NamedTuple):
-    """A row, in the order of `columns.MESSAGE_COLUMNS`."""
+    """A row, in the order of `columns.MESSAGES`."""
 
     value: bytes | None = None
     key: str | None = None

@@ -11,11 +11,11 @@ import pytest
 from pyspark.errors import PySparkException
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.pandas.types import to_arrow_schema
-from pyspark.sql.types import DataType, LongType, MapType, StringType, StructField, StructType
+from pyspark.sql.types import DataType, LongType, MapType, StringType
 
 from pyspark_relay.sink import rows
 from pyspark_relay.sink.rows import PublishError, read_rows, require_columns
-from pyspark_relay.source.columns import MESSAGES
+from pyspark_relay.source.columns import MESSAGES, struct
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.messages import MessageRow, Missing, to_batch
 from pyspark_relay.target import OPTIONS, TIMEOUT_S, Target, parse_target
@@ -25,10 +25,6 @@ from relay.node.http.messages import BODY_BYTES_MAX
 from sitestack.channel.sending.message_keys import KEYS_MAX
 from sitestack.model.errors import ConfigurationError
 from tests.spark.sink.scripted_door import ScriptedDoor, scripted_door
-
-
-def schema(**columns: DataType) -> StructType:
-    return StructType([StructField(name, kind) for name, kind in columns.items()])
 
 
 def batch(*values: Any, **columns: list[Any]) -> Any:
@@ -100,18 +96,18 @@ def test_a_partition_is_bounded_in_rows_and_bytes(monkeypatch: pytest.MonkeyPatc
 )
 def test_a_schema_that_is_no_message_is_one_sentence(columns: dict[str, DataType], why: str) -> None:
     with pytest.raises(ConfigurationError, match=why):
-        require_columns(schema(**columns))
+        require_columns(struct(**columns))
 
 
 @pytest.mark.parametrize("kind", ["writer", "streamWriter"])
 def test_nothing_is_overwritten_and_the_schema_and_options_are_looked_at_first(kind: str) -> None:
-    fit = schema(value=StringType())
+    fit = struct(value=StringType())
     source = RelayDataSource({"url": "http://127.0.0.1:7800"})
     assert getattr(source, kind)(fit, False).target == Target(("http://127.0.0.1:7800",))
     with pytest.raises(ConfigurationError, match="cannot be overwritten"):
         getattr(source, kind)(fit, True)
     with pytest.raises(ConfigurationError, match="column value"):
-        getattr(source, kind)(schema(id=LongType()), False)
+        getattr(source, kind)(struct(id=LongType()), False)
     with pytest.raises(ConfigurationError, match="needs the HTTP addresses"):
         getattr(RelayDataSource({}), kind)(fit, False)
 

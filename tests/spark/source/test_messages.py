@@ -15,7 +15,7 @@ import pytest
 from pyspark.sql import SparkSession
 from pyspark.sql.types import StructType
 
-from pyspark_relay.source.columns import MESSAGE_COLUMNS, MESSAGES, SCHEMA
+from pyspark_relay.source.columns import MESSAGES, SCHEMA
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.selection import Offset
 from relay.journal import JournalOptions, JournalStore
@@ -26,7 +26,7 @@ from sitestack.model.envelope import KEY, Envelope, Kind, wrap
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Scope, pack_body
 from tests.harness.addresses import address
-from tests.spark.source.test_source import PAGE, VID, W, rows_in
+from tests.spark.source.test_source import VID, W, rows_in
 
 A, B = map(address, "AB")
 ORDER = b'{"order": 1, "sum": 1.5}'
@@ -291,11 +291,6 @@ def test_a_first_batch_is_repeated_though_the_latest_message_is_another_one_then
     assert [row["value"] for row in rows_in(again, again.partitions(first, second))] == [b"3", None, b"9"]
     assert set(second) == {A.hex(), B.hex()}
     assert [row["value"] for row in read(tmp_path, endingOffsets=json.dumps(first))] == [b"1", b"2"]
-
-
-def test_the_page_lists_the_columns_of_messages() -> None:
-    for column in MESSAGE_COLUMNS:
-        assert f"| `{column.name}` | {column.type.simpleString()} | {column.meaning} |" in PAGE
 
 
 def test_spark_reads_messages_by_default(spark: SparkSession, tmp_path: Path) -> None:
