@@ -10,7 +10,7 @@ import os
 import zlib
 from collections.abc import Iterable, Iterator, Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import NamedTuple
 
@@ -168,33 +168,25 @@ def parts(uuid: str, journals: Journals, since: ReadPosition, until: ReadPositio
     segments, owner = journals.segments.get(uuid, {}), journals.owners.get(uuid)
     first = min(segments, default=until.segment + 1)
     expected = max(since.segment, 1)
+
+    def missing(before: int, what: str) -> SegmentPartition:
+        read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
+        told = f"segment {expected} of this journal is not there any more{read}; {what}"
+        is_retired = before <= first and journals.lost_to_retention(uuid)
+        problem = Problem(Path(uuid), 0, "retired" if is_retired else "missing", told)
+        return SegmentPartition(problem.file, problems=(problem,), owner=owner, number=before)
+
     for number in sorted(number for number in segments if since.segment <= number <= until.segment):
-        retired = None
         if number > expected:
-            missing = _missing(uuid, expected, since, f"the next is {number}")
-            if number == first and journals.lost_to_retention(uuid):
-                retired = replace(missing, kind="retired")
-            else:
-                yield SegmentPartition(missing.file, 0, 0, (missing,))
+            yield missing(number, f"the next is {number}")
         expected = number + 1
         begin = since.offset if number == since.segment else 0
         end = until.offset if number == until.segment and until.offset != BROKEN else None
-        if retired is not None or (begin != BROKEN and begin != end):
-            part = SegmentPartition(segments[number], begin, end, owner=owner, number=number, retired=retired)
-            part.is_restart = begin == 0 and number == first and journals.is_restart(uuid)
-            yield part
+        if begin not in (BROKEN, end):
+            is_restart = begin == 0 and number == first and journals.is_restart(uuid)
+            yield SegmentPartition(segments[number], begin, end, is_restart=is_restart, owner=owner, number=number)
     if until.segment >= expected:
-        missing = _missing(uuid, expected, since, f"it was to be read up to segment {until.segment}")
-        if until.segment < first and journals.lost_to_retention(uuid):
-            retired = replace(missing, kind="retired")
-            yield SegmentPartition(missing.file, 0, 0, owner=owner, number=until.segment + 1, retired=retired)
-        else:
-            yield SegmentPartition(missing.file, 0, 0, (missing,))
-
-
-def _missing(uuid: str, expected: int, since: ReadPosition, what: str) -> Problem:
-    read = f" (read up to byte {since.offset})" if expected == since.segment and since.offset > 0 else ""
-    return Problem(Path(uuid), 0, "missing", f"segment {expected} of this journal is not there any more{read}; {what}")
+        yield missing(until.segment + 1, f"it was to be read up to segment {until.segment}")
 
 
 class Walk(NamedTuple):

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from itertools import chain
 from pathlib import Path
 from typing import Any
 
@@ -34,11 +33,9 @@ class SegmentPartition(InputPartition):
     in_force: bool = False
     #: Messages only: the node has an earlier journal, so it missed messages before this one.
     is_restart: bool = False
-    #: Streams only: the journal, and the segment number.
+    #: Streams only: the journal; and the segment at whose beginning a problem of kind `retired` stands.
     owner: Owner | None = None
     number: int = 0
-    #: Streams only: the problem for segments that retention deleted unread before this one.
-    retired: Problem | None = None
 
 
 def read_partition(selection: Selection, schema: StructType, partition: SegmentPartition) -> Iterator[Any]:
@@ -48,13 +45,13 @@ def read_partition(selection: Selection, schema: StructType, partition: SegmentP
     # The time filter needs `wall_ns` even if the schema lacks it.
     is_timed = selection.has_time and "wall_ns" not in schema.names
     read_schema = arrow.append(pa.field("wall_ns", pa.int64())) if is_timed else arrow
-    batches = chain(_retired(selection, read_schema, partition), _rows(selection, read_schema, partition))
+    batches = _rows(selection, read_schema, partition)
     return (batch.select(arrow.names) for batch in batches) if is_timed else batches
 
 
 def _messages(selection: Selection, schema: Any, partition: SegmentPartition) -> Iterator[Any]:
-    problems = [*partition.problems, *([] if partition.retired is None else [partition.retired])]
-    has_rows = partition.start != partition.end and not partition.problems
+    problems = list(partition.problems)
+    has_rows = partition.start != partition.end and not problems
     if has_rows and read_header(partition.file, problems) is None:
         has_rows = False
     gaps = [problem_row(explain(problem, partition.owner)) for problem in problems]
@@ -79,8 +76,3 @@ def _rows(selection: Selection, schema: Any, partition: SegmentPartition) -> Ite
         told = [explain(problem, partition.owner) for problem in problems]
         is_retired = any(problem.kind == "retired" for problem in told)
         yield decode_problems(told, schema, partition.owner if is_retired else None, partition.number)
-
-
-def _retired(selection: Selection, schema: Any, partition: SegmentPartition) -> Iterator[Any]:
-    if partition.retired is not None and "problem" in selection.kinds:
-        yield decode_problems([partition.retired], schema, partition.owner, partition.number)
