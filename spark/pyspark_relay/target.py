@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
-from urllib.parse import SplitResult, urlsplit
 
+from relay.client.exchange import is_url
 from sitestack.model.errors import ConfigurationError
 
 #: The options of the sink; option names are case-insensitive.
@@ -45,12 +45,7 @@ def parse_target(options: Mapping[str, str], who: str = "Sink relay", known: Col
 
 
 def _require_url(url: str, who: str) -> None:
-    try:
-        parts = urlsplit(url)
-        is_fit = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
-    except ValueError:
-        parts, is_fit = SplitResult("", "", "", "", ""), False
-    if not is_fit or parts.query or parts.fragment or "@" in url or not all("!" <= each <= "~" for each in url):
+    if not is_url(url) or not url.isascii() or any(each in url for each in "?#@"):
         shown = url.rpartition("@")[2]  # the part before it may be a password
         raise ConfigurationError(f"{who}, option url: {shown!r} is no address such as http://10.0.0.1:7800.")
 
