@@ -135,7 +135,7 @@ class _Node:
         site_keys = None if channel is None else channel._site_keys
         keys = None if site_keys is None else site_keys.to_json()
         dashboards = dict(self._config.http.dashboards)
-        return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self.peer_sites())}
+        return {**status, "keys": keys, "dashboards": dashboards, "verdict": judge(status, self._config.peer_sites())}
 
     def channel(self) -> RelayChannel | None:
         return self._channel if self._status.state == "member" else None
@@ -148,9 +148,6 @@ class _Node:
         if channel is None:
             raise LocalError(f"{self._config.name}@{self._config.site} is not a member now (state: {self._status.state}).")
         return {"done": await channel.switch_site(site, offline=offline), "of": self._config.site}
-
-    def peer_sites(self) -> tuple[str, ...]:
-        return self._config.peer_sites()
 
     def count_sent(self, count: int) -> None:
         self._status.sent(count)
@@ -384,7 +381,6 @@ async def _start_http(config: NodeConfig, bind: Physical, node: _Node, nursery: 
     assert node.ring is not None, "a node that serves has a ring"
     served = Served(
         node.describe,
-        node.peer_sites,
         node.ring,
         node.channel,
         node.count_sent,

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -23,7 +23,7 @@ from relay.node.http.messages import MESSAGES, FindChannel, Messages
 from relay.node.http.metrics import exposition
 from relay.node.http.refusal import refuse
 from relay.node.http.token import Tokens
-from relay.node.status.verdict import judge, why_not_ready
+from relay.node.status.verdict import why_not_ready
 
 
 @dataclass(frozen=True, slots=True)
@@ -31,7 +31,6 @@ class Served:
     """Functions and facts of the node for its HTTP application."""
 
     describe: Describe
-    peers: Callable[[], Sequence[str]]
     ring: EventRing
     channel: FindChannel
     count_sent: Callable[[int], None]
@@ -44,9 +43,7 @@ class Served:
 def make_app(node: Served, tokens: Tokens | None = None) -> Starlette:
     """Return the application of one node. With tokens, requests without one receive only liveness and readiness."""
     access = Access(tokens)
-    health = Health(
-        node.describe, lambda status, members: why_not_ready(judge(status, node.peers(), members)), exposition, node.is_secure
-    )
+    health = Health(node.describe, why_not_ready, exposition, node.is_secure)
     answers = _Answers(node, access, has_token=tokens is not None)
     messages = Messages(node.channel, node.count_sent)
     routes = [

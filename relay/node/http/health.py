@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -24,7 +24,7 @@ Describe = Callable[[], dict[str, Any]]
 class Health:
     describe: Describe
     #: Returns the reasons why a process is not ready, from its status and the required members.
-    why_not_ready: Callable[[dict[str, Any], int], list[str]]
+    why_not_ready: Callable[[Mapping[str, Any], int], list[str]]
     #: Renders a status as metrics.
     expose: Callable[[dict[str, Any]], bytes]
     is_secure: bool

@@ -12,23 +12,22 @@ LAG_S_MAX = 5.0
 BUDGET_MAX = 0.7
 
 
-def judge(status: Mapping[str, Any], peers: Sequence[str], members: int = 0) -> dict[str, Any]:
+def judge(status: Mapping[str, Any], peers: Sequence[str]) -> dict[str, Any]:
     """Return the verdict as JSON: `state` and `reasons`.
 
     Each reason has a sentence (`what`), its alert or an empty one, and whether the node is not
-    ready because of it (`blocks`). `members`: required size of the global view.
+    ready because of it (`blocks`).
     """
     down = [_reason(what, blocks=True) for what in _why_down(status)]
     reasons = [*down, *_why_degraded(status, peers)]
-    seen = sum(len(names) for names in _sites(status).values())
-    if seen < members:
-        reasons.append(_reason(f"the global view has {seen} of {members} members", blocks=True))
     return {"state": "down" if down else "degraded" if reasons else "healthy", "reasons": reasons}
 
 
-def why_not_ready(verdict: Mapping[str, Any]) -> list[str]:
-    """Return the reasons why a node is not ready: no view, or a coordinator without a link."""
-    return [each["what"] for each in verdict["reasons"] if each["blocks"]]
+def why_not_ready(status: Mapping[str, Any], members: int) -> list[str]:
+    """Return the reasons why a node is not ready: no view, a coordinator without a link, or a smaller global view."""
+    reasons = [each["what"] for each in status["verdict"]["reasons"] if each["blocks"]]
+    seen = sum(len(names) for names in _sites(status).values())
+    return [*reasons, f"the global view has {seen} of {members} members"] if seen < members else reasons
 
 
 def _reason(what: str, alert: str = "", *, blocks: bool = False) -> dict[str, Any]:

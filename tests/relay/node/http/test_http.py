@@ -64,7 +64,7 @@ class FakeNode:
         self.channel: RelayChannel | None = None
 
     def served(self) -> Served:
-        return Served(self.describe, lambda: ["SFO"], self.ring, lambda: self.channel, self.status.sent, "1.0", is_secure=True)
+        return Served(self.describe, self.ring, lambda: self.channel, self.status.sent, "1.0", is_secure=True)
 
     def join(self) -> None:
         self.status.joined(A)

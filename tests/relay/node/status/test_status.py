@@ -161,7 +161,8 @@ UNLINKED = [{"site": "SFO", "linked": False}]
 def test_a_node_is_ready_with_a_view_and_a_coordinator_with_its_links(
     changes: dict[str, Any], peers: list[str], members: int, reasons: list[str]
 ) -> None:
-    assert why_not_ready(judge(ready_status(**changes), peers, members)) == reasons
+    status = ready_status(**changes)
+    assert why_not_ready({**status, "verdict": judge(status, peers)}, members) == reasons
 
 
 LINKED = {"site": "SFO", "linked": True}
