@@ -19,7 +19,7 @@ from relay.node.status.status_socket import (
     ANSWER_TIMEOUT_S,
     fetch_here,
     fetch_status,
-    parse_status,
+    parse_answer,
     run_directory,
 )
 
@@ -109,4 +109,4 @@ def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
 
         request.add_unredirected_header("Authorization", f"Bearer {find_secret(token, 'operate')}")
     with urlopen(request, timeout=ANSWER_TIMEOUT_S) as answer:
-        return parse_status(answer.read(ANSWER_BYTES_MAX), where)
+        return parse_answer(answer.read(ANSWER_BYTES_MAX), where)

@@ -11,7 +11,7 @@ from urllib.request import ProxyHandler, Request, build_opener
 
 import trio
 
-from relay.node.status.status_socket import ANSWER_BYTES_MAX, parse_status
+from relay.node.status.status_socket import ANSWER_BYTES_MAX, parse_answer
 from relay_lab.drills.executor import MemberDied, PlaceFailed, Status
 from relay_lab.drills.plan import Seat
 from relay_lab.drills.tether import tie
@@ -59,7 +59,7 @@ async def fetch_over_http(url: str, token: str = "") -> Status:
     def ask() -> Status:
         try:
             with _OPENER.open(request, timeout=ANSWER_TIMEOUT_S) as answer:
-                return parse_status(answer.read(ANSWER_BYTES_MAX), url)
+                return parse_answer(answer.read(ANSWER_BYTES_MAX), url)
         except HTTPException as error:
             raise OSError(f"{url}: {error!r}") from error
 

@@ -17,11 +17,11 @@ from typing import Any
 import structlog
 import trio
 
-from relay.node.status.status_socket import PATH_BYTES_MAX, SUFFIX, listen_privately, remove
+from relay.node.status.status_socket import PATH_BYTES_MAX, SUFFIX, ask, listen_privately, parse_answer, remove
 from sitestack.model.errors import ConfigurationError, LocalError
 from sitestack.transport.accepting import Admissions, accept_bounded
 
-#: Bytes of an order or answer.
+#: Bytes of an order.
 LINE_BYTES_MAX = 4_096
 #: Seconds for receiving an order, and again for sending its answer.
 LINE_TIMEOUT_S = 2.0
@@ -92,21 +92,7 @@ async def give_order(status: Path, order: dict[str, Any]) -> dict[str, Any]:
     Raises OSError without an answer, and LocalError if the node rejects the order.
     """
     path = control_path(status)
-    with trio.move_on_after(ORDER_TIMEOUT_S) as waiting:
-        try:
-            async with await trio.open_unix_socket(path) as stream:
-                await stream.send_all(json.dumps(order).encode() + b"\n")
-                line = await _line(stream)
-        except trio.BrokenResourceError:
-            raise OSError(f"{path}: the node ended while it answered") from None
-    if waiting.cancelled_caught:
-        raise OSError(f"{path}: no answer within {ORDER_TIMEOUT_S:g} s")
-    try:
-        answer = json.loads(line)
-    except ValueError:
-        answer = None
-    if not isinstance(answer, dict):
-        raise OSError(f"{path}: the answer is malformed")
+    answer = parse_answer(await ask(path, ORDER_TIMEOUT_S, json.dumps(order).encode() + b"\n"), str(path), "is malformed")
     if "error" in answer:
         raise LocalError(str(answer["error"]))
     return answer

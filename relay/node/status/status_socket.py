@@ -110,10 +110,17 @@ async def answer_status(listener: trio.SocketListener, status: Callable[[], dict
 
 async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[str, Any]:
     """Fetch the status of a node. Raises OSError without a valid answer in time."""
+    return parse_answer(await ask(path, timeout_s), str(path))
+
+
+async def ask(path: Path, timeout_s: float, order: bytes = b"") -> bytes:
+    """Send an order, if there is one, and return the whole answer. Raises OSError without one in time."""
     answer = bytearray()
     with trio.move_on_after(timeout_s) as waiting:
         try:
             async with await trio.open_unix_socket(path) as stream:
+                if order:
+                    await stream.send_all(order)
                 while chunk := await stream.receive_some(_READ_BYTES):
                     answer += chunk
                     if len(answer) > ANSWER_BYTES_MAX:
@@ -122,14 +129,14 @@ async def fetch_status(path: Path, timeout_s: float = ANSWER_TIMEOUT_S) -> dict[
             raise OSError(f"{path}: the node ended while it answered") from None
     if waiting.cancelled_caught:
         raise OSError(f"{path}: no answer within {timeout_s:g} s")
-    return parse_status(bytes(answer), str(path))
+    return bytes(answer)
 
 
 async def fetch_here() -> dict[Path, dict[str, Any] | str]:
     """Fetch the status of each node in the run directory, or why it has none."""
     answers: dict[Path, dict[str, Any] | str] = dict.fromkeys(find_sockets(run_directory()), "")
 
-    async def ask(path: Path) -> None:
+    async def fetch(path: Path) -> None:
         try:
             answers[path] = await fetch_status(path)
         except OSError as error:
@@ -137,19 +144,19 @@ async def fetch_here() -> dict[Path, dict[str, Any] | str]:
 
     async with trio.open_nursery() as nursery:
         for path in answers:
-            nursery.start_soon(ask, path)
+            nursery.start_soon(fetch, path)
     return answers
 
 
-def parse_status(answer: bytes, where: str) -> dict[str, Any]:
-    """Return the status in an answer. Raises OSError if it is malformed."""
+def parse_answer(answer: bytes, where: str, fault: str = "is not the status of a node") -> dict[str, Any]:
+    """Return the object in an answer. Raises OSError, with the `fault`, if it has none."""
     try:
-        status = json.loads(answer)
+        parsed = json.loads(answer)
     except (ValueError, RecursionError) as error:
-        raise OSError(f"{where}: the answer is not the status of a node") from error
-    if not isinstance(status, dict):
-        raise OSError(f"{where}: the answer is not the status of a node")
-    return status
+        raise OSError(f"{where}: the answer {fault}") from error
+    if not isinstance(parsed, dict):
+        raise OSError(f"{where}: the answer {fault}")
+    return parsed
 
 
 async def _claim(path: Path) -> None:

@@ -10,7 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from relay.cli import status as command
-from relay.node.status.status_socket import parse_status
+from relay.node.status.status_socket import parse_answer
 from tests.harness.command_line import Run
 from tests.relay.cli.test_status_command import STATUS
 
@@ -50,7 +50,7 @@ def almost(draw: st.DrawFn) -> dict[str, Any]:
 def test_any_bytes_are_a_status_or_an_error_of_the_system(answer: bytes) -> None:
     said = ""
     try:
-        assert isinstance(parse_status(answer, "somewhere"), dict)
+        assert isinstance(parse_answer(answer, "somewhere"), dict)
     except OSError as error:
         said = str(error)
     assert said in ("", "somewhere: the answer is not the status of a node")
@@ -59,13 +59,13 @@ def test_any_bytes_are_a_status_or_an_error_of_the_system(answer: bytes) -> None
 @pytest.mark.parametrize("answer", [b"[" * 100_000, b'{"a":' * 100_000, b'{"a": ' + b"1" * 5_000 + b"}", b"\xff", b'"\\ud800"'])
 def test_an_invalid_status_answer_raises_os_error(answer: bytes) -> None:
     with pytest.raises(OSError, match="is not the status of a node"):
-        parse_status(answer, "somewhere")
+        parse_answer(answer, "somewhere")
 
 
 @QUICKLY
 @given(status=almost())
 def test_an_almost_valid_status_is_shown_or_refused(run: Run, monkeypatch: pytest.MonkeyPatch, status: dict[str, Any]) -> None:
-    monkeypatch.setattr(command, "_ask", lambda target, token: parse_status(json.dumps(status).encode(), target))
+    monkeypatch.setattr(command, "_ask", lambda target, token: parse_answer(json.dumps(status).encode(), target))
     code, out, err = run("status", "--node", "here")
     assert out.replace("\n", "").isprintable()
     assert (code, bool(out), bool(err)) in ((0, True, False), (1, False, True))
