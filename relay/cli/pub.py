@@ -94,11 +94,7 @@ def _join(config: NodeConfig, config_file: Path, texts: Sequence[str]) -> list[s
     refuse_without_keys(config, config_file)
     configure_log(replace(config.log, level="error"))
     lines = _each(texts) if texts else LineSource(STANDARD, config.protocols.batching.message_bytes_max).lines()
-    published = run_until_signal(lambda: publish(config, lines))
-    refused = [f"not published: {why}" for why in published.refused]
-    if published.uncertain:
-        refused.append(f"{published.uncertain} of {published.sent} messages may not have been delivered.")
-    return refused
+    return run_until_signal(lambda: publish(config, lines))
 
 
 async def _each(texts: Sequence[str]) -> AsyncIterator[bytes]:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, field
 
 import trio
 
@@ -16,21 +15,12 @@ from sitestack.model.errors import LocalError
 from sitestack.model.gap import Gap
 
 
-@dataclass(slots=True)
-class Published:
-    sent: int = 0
-    #: One sentence for each rejected line.
-    refused: list[str] = field(default_factory=list)
-    #: Messages that this member did not see delivered before it left.
-    uncertain: int = 0
-
-
-async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> Published:
+async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> list[str]:
     """Join, send every line, wait until the site has delivered them, and leave.
 
-    Raises as `open_channel`.
+    Return a sentence for each failure. Raises as `open_channel`.
     """
-    published = Published()
+    sent, failures = 0, list[str]()
     async with open_channel(config) as channel, trio.open_nursery() as nursery:
         nursery.start_soon(_take_all, channel)
         try:
@@ -38,17 +28,18 @@ async def publish(config: NodeConfig, lines: AsyncIterator[bytes]) -> Published:
                 try:
                     await channel.send(line)
                 except LocalError as error:
-                    published.refused.append(str(error))
+                    failures.append(f"not published: {error}")
                 else:
-                    published.sent += 1
+                    sent += 1
         except OSError as error:
-            published.refused.append(f"the rest of the input ({error.strerror}).")
+            failures.append(f"not published: the rest of the input ({error.strerror}).")
         await channel.leave()
         drops = channel.statistics().stack["drops"]
         assert isinstance(drops, dict)
-        published.uncertain = drops.get("unsent_at_stop", 0) + drops.get("uncertain_at_stop", 0)
+        if uncertain := drops.get("unsent_at_stop", 0) + drops.get("uncertain_at_stop", 0):
+            failures.append(f"{uncertain} of {sent} messages may not have been delivered.")
         nursery.cancel_scope.cancel()
-    return published
+    return failures
 
 
 async def subscribe(config: NodeConfig, sink: LineSink, readable: bool) -> None:
