@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import textwrap
 from collections.abc import Iterator, Mapping
-from dataclasses import replace
 from os import PathLike
 from pathlib import Path
 from typing import Any
@@ -19,9 +18,10 @@ import yaml
 
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.config.config_keys import Key, find_keys
-from relay.node.config.config_values import Reader, to_plain
+from relay.node.config.config_values import Reader, to_plain, with_value
 from relay.node.config.settings import DERIVED, NodeConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 
 #: Limits of the file: bytes, characters of one scalar, and nesting.
@@ -64,22 +64,19 @@ def load_config(
     """
     environment = environment or {}
     config, problems = fill_in(load(path))
-    config = replace(
-        config,
-        site=site or environment.get("RELAY_SITE", "") or config.site,
-        name=name or environment.get("RELAY_NAME", "") or config.name,
-    )
-    if keys := environment.get("RELAY_KEYS", ""):
-        config = replace(config, security=replace(config.security, keys=keys))
-    if directory := environment.get("RELAY_SPILL", ""):
-        spill = replace(config.relay.budget.spill, directory=directory)
-        config = replace(config, relay=replace(config.relay, budget=replace(config.relay.budget, spill=spill)))
-    if peers := environment.get("RELAY_PEERS", ""):
-        config, misread = _with_peers(config, peers)
-        problems += misread
-    if routers := environment.get("RELAY_ROUTERS", ""):
-        config, misread = _with_routers(config, routers)
-        problems += misread
+    reader = Reader({})
+    given = {
+        "site": site or environment.get("RELAY_SITE"),
+        "name": name or environment.get("RELAY_NAME"),
+        "security.keys": environment.get("RELAY_KEYS"),
+        "relay.budget.spill.directory": environment.get("RELAY_SPILL"),
+        "relay.bridge.peers": _read_peers(reader, environment.get("RELAY_PEERS", "")),
+        "discovery.routers": _read_routers(reader, environment.get("RELAY_ROUTERS", "")),
+    }
+    for key, value in given.items():
+        if value:
+            config = with_value(config, key, value)
+    problems += reader.problems
     problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
     if problems:
         more = len(problems) - PROBLEMS_MAX
@@ -138,27 +135,19 @@ def _print(plain: dict[str, Any], keys: Mapping[str, Key], path: str = "", inden
             yield textwrap.indent(text.removesuffix("\n"), indent)
 
 
-def _with_peers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
-    """Return the configuration with the peers of RELAY_PEERS, and the problems of that text."""
+def _read_peers(reader: Reader, text: str) -> dict[str, tuple[Physical, ...]]:
     table: dict[str, list[str]] = {}
-    problems = []
     for word in text.split():
         site, equals, place = word.partition("=")
         if not site or not equals:
-            problems.append(f"RELAY_PEERS: must be SITE=host:port, any number of times, not {word!r}.")
+            reader.problems.append(f"RELAY_PEERS: must be SITE=host:port, any number of times, not {word!r}.")
         else:
             table.setdefault(site, []).append(place)
-    reader = Reader({})
-    bridge = reader.record(BridgeConfig, {"peers": table}, "RELAY_PEERS")
-    relay = replace(config.relay, bridge=replace(config.relay.bridge, peers=bridge.peers))
-    return replace(config, relay=relay), problems or reader.problems
+    return reader.record(BridgeConfig, {"peers": table}, "RELAY_PEERS").peers
 
 
-def _with_routers(config: NodeConfig, text: str) -> tuple[NodeConfig, list[str]]:
-    """Return the configuration with the routers of RELAY_ROUTERS, and the problems of that text."""
-    reader = Reader({})
-    discovery = reader.record(DiscoveryConfig, {"routers": text.split()}, "RELAY_ROUTERS")
-    return replace(config, discovery=replace(config.discovery, routers=discovery.routers)), reader.problems
+def _read_routers(reader: Reader, text: str) -> tuple[Physical, ...]:
+    return reader.record(DiscoveryConfig, {"routers": text.split()}, "RELAY_ROUTERS").routers
 
 
 def _path(problem: str) -> str:

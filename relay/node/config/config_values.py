@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import types
 from collections.abc import Mapping, Sequence
-from dataclasses import MISSING, fields, is_dataclass
+from dataclasses import MISSING, fields, is_dataclass, replace
 from difflib import get_close_matches
 from math import isfinite
 from types import MappingProxyType
@@ -171,6 +171,12 @@ def to_plain(value: Any, derived: Mapping[str, str], path: str = "") -> Any:
     if isinstance(value, dict):
         return {key: to_plain(each, derived, path) for key, each in value.items()}
     return value
+
+
+def with_value(record: Any, path: str, value: Any) -> Any:
+    """Return the dataclass with another value at this path, such as `relay.link.hello_s`."""
+    first, _, rest = path.partition(".")
+    return replace(record, **{first: with_value(getattr(record, first), rest, value) if rest else value})
 
 
 def _join(path: str, key: object) -> str:

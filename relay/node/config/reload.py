@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, fields, is_dataclass, replace
+from dataclasses import dataclass, fields, is_dataclass
 from typing import Any
 
+from relay.node.config.config_values import with_value
 from relay.node.config.settings import NodeConfig, find_problems
 
 BYTES, PEERS = "relay.budget.bytes", "relay.bridge.peers"
@@ -51,13 +52,8 @@ def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
 
 def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
     for path, value in changed.items():
-        config = _with(config, path, value)
+        config = with_value(config, path, value)
     return config
-
-
-def _with(record: Any, path: str, value: Any) -> Any:
-    first, _, rest = path.partition(".")
-    return replace(record, **{first: _with(getattr(record, first), rest, value) if rest else value})
 
 
 def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
@@ -71,7 +67,7 @@ def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
 
 def _misfit(running: NodeConfig, different: dict[str, Any]) -> str:
     """Return why the new budget does not fit the other running values, or an empty string."""
-    found = find_problems(_with(running, BYTES, different[BYTES])) if BYTES in different else ()
+    found = find_problems(with_value(running, BYTES, different[BYTES])) if BYTES in different else ()
     return f"with the present other keys, {found[0].removesuffix('.')}" if found else ""
 
 

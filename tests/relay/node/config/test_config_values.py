@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 import pytest
 
 from relay.gateway.wire import State, encode
-from relay.node.config.config_values import Reader
+from relay.node.config.config_values import Reader, with_value
 from relay.node.config.settings import NodeConfig, find_problems
 from relay.replica.entries import SiteVector
 from relay.replica.vectors import ORIGINS_MAX
@@ -39,8 +39,7 @@ def test_a_required_value_is_reported_once_as_missing_or_wrong(value: object, pr
 
 
 def test_compression_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
-    config = NodeConfig(site="NYC")
-    config = replace(config, relay=replace(config.relay, link=replace(config.relay.link, compress="zstd")))
+    config = with_value(NodeConfig(site="NYC"), "relay.link.compress", "zstd")
     assert find_problems(config) == []
     monkeypatch.setattr("relay.node.config.settings.find_spec", lambda name: None)
     [problem] = find_problems(config)
@@ -48,15 +47,16 @@ def test_compression_needs_its_package(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def link_problems(config: NodeConfig, frame_bytes_max: int) -> list[str]:
-    link = replace(config.relay.link, chunk_bytes=8_000, frame_bytes_max=frame_bytes_max)
-    return find_problems(replace(config, relay=replace(config.relay, link=link)))
+    return find_problems(
+        with_value(with_value(config, "relay.link.chunk_bytes", 8_000), "relay.link.frame_bytes_max", frame_bytes_max)
+    )
 
 
 def test_a_frame_between_sites_can_hold_the_numbers_of_all_senders() -> None:
     """STATE is never cut into pieces, so each link of a site with many senders would end with `bridge_length`."""
     config = NodeConfig(site="NYC")
-    batching = replace(config.protocols.batching, message_bytes_max=8_000, batch_bytes_max=8_000)
-    config = replace(config, protocols=replace(config.protocols, batching=batching))
+    for name in ("message_bytes_max", "batch_bytes_max"):
+        config = with_value(config, f"protocols.batching.{name}", 8_000)
     assert link_problems(config, 524_288) == []
     [problem] = link_problems(config, 524_287)
     assert problem.startswith("relay.link.frame_bytes_max: must be at least 524288, ")
@@ -66,11 +66,8 @@ def test_a_frame_between_sites_can_hold_the_numbers_of_all_senders() -> None:
 
 def test_a_message_that_no_spill_file_takes_is_refused() -> None:
     """It would become a gap, and its reason would blame a healthy disk."""
-    config = NodeConfig(site="NYC")
-    batching = replace(config.protocols.batching, message_bytes_max=67_000_000)
-    config = replace(config, protocols=replace(config.protocols, batching=batching))
+    config = with_value(NodeConfig(site="NYC"), "protocols.batching.message_bytes_max", 67_000_000)
     before = find_problems(config)
-    spill = replace(config.relay.budget.spill, directory="x")
-    spilling = replace(config, relay=replace(config.relay, budget=replace(config.relay.budget, spill=spill)))
+    spilling = with_value(config, "relay.budget.spill.directory", "x")
     [problem] = [each for each in find_problems(spilling) if each not in before]
     assert problem.startswith("protocols.batching.message_bytes_max: must be at most 66060288 ")

@@ -13,6 +13,7 @@ import trio
 
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.config.config_keys import find_keys
+from relay.node.config.config_values import with_value
 from relay.node.config.reload import BYTES, MAY_CHANGE, PEERS, WHY_NOT, applied, compare
 from relay.node.config.settings import DERIVED, NodeConfig, RelaySettings, SecuritySettings, find_problems
 from relay.node.status.status_socket import fetch_status
@@ -22,15 +23,10 @@ from tests.relay.node.test_daemon import LIMIT_S, configure, node
 KEYS = [key.path for key in find_keys(NodeConfig, DERIVED) if not key.is_section]
 
 
-def changed(config: Any, path: str, value: Any) -> Any:
-    first, _, rest = path.partition(".")
-    return replace(config, **{first: changed(getattr(config, first), rest, value) if rest else value})
-
-
 @pytest.mark.parametrize("path", KEYS)
 def test_every_key_is_taken_or_refused_in_a_sentence(path: str) -> None:
     running, value = NodeConfig(site="NYC"), 2_000_000 if path == BYTES else "another"
-    found = compare(running, changed(running, path, value))
+    found = compare(running, with_value(running, path, value))
     if path in MAY_CHANGE:
         assert (found.changed, found.refused) == ({path: value}, ())
     else:
@@ -74,8 +70,8 @@ def test_a_member_started_without_links_refuses_new_peers() -> None:
 
 def test_a_budget_that_needs_another_key_to_change_too_is_taken_with_a_restart_only() -> None:
     plain = linked(("SFO",))
-    running, small = changed(plain, "relay.link.window_bytes", 5_000_000), changed(plain, "relay.budget.bytes", 2_000_000)
-    wanted = changed(changed(small, "relay.link.window_bytes", 900_000), "log.level", "error")
+    running, small = with_value(plain, "relay.link.window_bytes", 5_000_000), with_value(plain, "relay.budget.bytes", 2_000_000)
+    wanted = with_value(with_value(small, "relay.link.window_bytes", 900_000), "log.level", "error")
     assert (find_problems(running), find_problems(wanted)) == ([], [])
     found = compare(running, wanted)
     assert found.changed == {"log.level": "error"}
