@@ -252,8 +252,11 @@ def _frame(value: list[Any]) -> bytes:
     payload: bytes = msgpack.packb(value, use_bin_type=True, unicode_errors="replace")
     if len(payload) > RECORD_BYTES_MAX:
         raise ValueError(f"a record of {len(payload)} bytes is larger than {RECORD_BYTES_MAX}")
-    length = len(payload)
-    return FRAME.pack(length, length_check(length), zlib.crc32(payload)) + payload
+    return framed(payload)
+
+
+def framed(payload: bytes) -> bytes:
+    return FRAME.pack(len(payload), length_check(len(payload)), zlib.crc32(payload)) + payload
 
 
 def length_check(length: int) -> int:

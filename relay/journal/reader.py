@@ -11,6 +11,7 @@ import zlib
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import Path
 from typing import BinaryIO, Literal
 
@@ -142,9 +143,9 @@ def _payloads(file: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]
         problems.append(Problem(file, 0, "unreadable", error.strerror or str(error)))
 
 
-def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[tuple[int, bytes]]:
+def _frames(stream: BinaryIO, file: Path, problems: list[Problem], offset: int = 0) -> Iterator[tuple[int, bytes]]:
     size = os.fstat(stream.fileno()).st_size
-    offset = 0
+    stream.seek(offset)
     while offset < size or offset == 0:
         head = stream.read(FRAME.size)
         if len(head) < FRAME.size:
@@ -171,15 +172,7 @@ def _frames(stream: BinaryIO, file: Path, problems: list[Problem]) -> Iterator[t
 def wall_ns_at(file: Path, offset: int) -> int | None:
     """Return the wall clock of the first record from `offset`; None if there is none soon, or no file."""
     with suppress(OSError), open(file, "rb") as stream:
-        stream.seek(offset)
-        for _ in range(_FRAMES_WITHOUT_CLOCK_MAX + 1):
-            head = stream.read(FRAME.size)
-            if len(head) < FRAME.size:
-                return None
-            length, check, _ = FRAME.unpack(head)
-            if check != length_check(length) or length > RECORD_BYTES_MAX:
-                return None
-            wall_ns = read_wall_ns(stream.read(length))
-            if wall_ns is not None:
+        for _, payload in islice(_frames(stream, file, [], offset), _FRAMES_WITHOUT_CLOCK_MAX + 1):
+            if (wall_ns := read_wall_ns(payload)) is not None:
                 return wall_ns
     return None

@@ -17,7 +17,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 
-from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, length_check
+from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, framed, length_check
 from relay.journal.retention import file_stem
 from relay.replica.spill import Spill
 from sitestack.log import log
@@ -41,7 +41,7 @@ class SpillFiles:
         self._fails = False
 
     def append(self, segment: int, record: bytes) -> int:
-        frame = FRAME.pack(len(record), length_check(len(record)), zlib.crc32(record)) + record
+        frame = framed(record)
         try:
             self._write(segment, frame)
         except OSError as error:

@@ -5,14 +5,13 @@ from __future__ import annotations
 import struct
 import time
 import tracemalloc
-import zlib
 from pathlib import Path
 
 import pytest
 
 from pyspark_relay.source.bulk import _columns
 from relay.journal import Problem, read_segment
-from relay.journal.encoding import FRAME, length_check, read_wall_ns
+from relay.journal.encoding import FRAME, framed, read_wall_ns
 from sitestack.journal import records
 from tests.relay.journal.test_damage import WRITTEN, segment
 
@@ -40,11 +39,10 @@ BOMBS = {
 
 @pytest.mark.parametrize("bomb", BOMBS.values(), ids=BOMBS)
 def test_a_record_bomb_is_reported_at_low_cost_and_later_records_are_read(bomb: bytes, segment: Path) -> None:
-    frame = FRAME.pack(len(bomb), length_check(len(bomb)), zlib.crc32(bomb)) + bomb
     whole = segment.read_bytes()
     (first,) = struct.unpack_from("<I", whole)
     at = FRAME.size + first
-    segment.write_bytes(whole[:at] + frame + whole[at:])
+    segment.write_bytes(whole[:at] + framed(bomb) + whole[at:])
     problems: list[Problem] = []
     tracemalloc.start()
     began = time.thread_time()

@@ -7,10 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from relay.journal import JournalError, JournalOptions, JournalStore, Problem, find_journals, read_journal
+from relay.journal import JournalError, JournalOptions, JournalStore, Problem
 from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
+from tests.relay.journal.test_round_trip import read
 
 UUID = Address(bytes(range(16)))
 SECOND = 1_000_000_000
@@ -54,10 +55,6 @@ class DiskFile:
 
 def drop(seconds: int) -> records.Drop:
     return records.Drop(seconds * SECOND, 0, "auth", "10.0.0.1", seconds)
-
-
-def read(directory: Path, problems: list[Problem]) -> list[records.Record]:
-    return [record for journal in find_journals([directory], problems) for record in read_journal(journal, problems)]
 
 
 def test_records_lost_on_a_full_disk_are_counted_and_reported(tmp_path: Path) -> None:

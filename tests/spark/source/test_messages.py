@@ -5,9 +5,6 @@ from __future__ import annotations
 import hashlib
 import json
 import shutil
-from collections.abc import Collection, Iterator
-from functools import partial
-from itertools import count
 from pathlib import Path
 from typing import Any
 
@@ -19,13 +16,13 @@ from pyspark_relay.source.columns import MESSAGES, SCHEMA
 from pyspark_relay.source.data_source import RelayDataSource
 from pyspark_relay.source.selection import Offset
 from relay.journal import JournalOptions, JournalStore
-from relay.journal.store import create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.envelope import KEY, Envelope, Kind, wrap
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.message import Scope, pack_body
 from tests.harness.addresses import address
+from tests.relay.journal.test_store import Disk
 from tests.spark.source.test_source import VID, W, rows_in
 
 A, B = map(address, "AB")
@@ -110,30 +107,11 @@ def test_gaps_and_bodies_that_cannot_be_decoded_stand_at_their_places(tmp_path: 
     ]
 
 
-class FullDisk:
-    """A file on a disk that is full at these writes of all files."""
-
-    def __init__(self, path: Path, writes: Iterator[int], full: Collection[int]) -> None:
-        self.file = create_file(path)
-        self.writes = writes
-        self.full = full
-
-    def write(self, data: bytes) -> int | None:
-        if next(self.writes) in self.full:
-            raise OSError(28, "No space left on device")
-        return self.file.write(data)
-
-    def truncate(self, size: int) -> int:
-        return self.file.truncate(size)
-
-    def close(self) -> None:
-        self.file.close()
-
-
 def test_messages_that_a_full_disk_kept_out_of_the_journal_are_a_gap(tmp_path: Path) -> None:
-    disk = partial(FullDisk, writes=count(1), full=(5, 6))  # the header, a start, a view, and a delivery precede
-    store = JournalStore(JournalOptions(tmp_path, keep_payloads=True, retry_s=0), "NYC", A, "A", disk)
-    for record in [*start(), *[delivery(b"%d" % n, first=n) for n in range(1, 5)]]:
+    disk = Disk(free=10_000)
+    store = JournalStore(JournalOptions(tmp_path, keep_payloads=True, retry_s=0), "NYC", A, "A", disk.create)
+    for n, record in enumerate([*start(), *[delivery(b"%d" % n, first=n) for n in range(1, 5)]]):
+        disk.free = 0 if n in (3, 4) else 10_000
         store.write(record)
     store.close()
     rows = read(tmp_path)
