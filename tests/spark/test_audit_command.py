@@ -89,15 +89,6 @@ def test_out_gets_the_tables_as_parquet_and_one_page(campaign: Campaign, directo
     assert not re.search(r"https?://|<script|<link|<img|url\(", page)
 
 
-@pytest.mark.long
-@pytest.mark.slow
-def test_stopped_processes_are_shown_as_ended(campaign: Campaign, directory: Path) -> None:
-    page = (directory / "out" / "report.html").read_text(encoding="utf-8")
-    [processes] = re.findall(r"<h2>Processes</h2>(.*?)</table>", page, re.DOTALL)
-    fates = re.findall(r"<td[^>]*>(ended|running|stopped|crashed)</td>", processes)
-    assert fates == ["ended"] * campaign.check["processes"]
-
-
 def pretend(monkeypatch: pytest.MonkeyPatch, result: AuditResult) -> list[Any]:
     """Let the command have this result without Spark; the masters that it was to run on."""
     masters: list[Any] = []

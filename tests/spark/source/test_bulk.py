@@ -142,18 +142,6 @@ def test_a_part_returns_the_records_that_begin_in_it_and_knows_the_earlier_views
     assert [chunk.tables[records.Deliver].views for chunk in last] == [[2]]
 
 
-def test_only_the_kinds_that_are_asked_for_come_out(tmp_path: Path) -> None:
-    segment = write(tmp_path, WRITTEN)
-    rows, _ = flat(read_bulk(segment, [records.Send, records.Stop]))
-    assert [row[0] if isinstance(row, list) else type(row).__name__ for row in rows] == ["Send", "Stop"]
-
-
-def test_bodies_come_out_only_when_they_are_asked_for(tmp_path: Path) -> None:
-    segment = write(tmp_path, [deliver(1)])
-    assert [row[-1] for row in flat(read_bulk(segment, EVERYTHING, payloads=True))[0]] == [b"body"]
-    assert [row[-1] for row in flat(read_bulk(segment, EVERYTHING))[0]] == [None]
-
-
 def test_a_file_that_is_gone_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     _, problems = flat(read_bulk(tmp_path / "gone.rlj", EVERYTHING))
     assert [problem.kind for problem in problems] == ["unreadable"]

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 from pyspark.sql import SparkSession
-from pyspark.sql.datasource import DataSourceReader
 
 from pyspark_relay.audit_command import main
 from pyspark_relay.source import data_source
@@ -22,7 +21,7 @@ from relay.journal.reader import read_header
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import ConfigurationError
-from tests.spark.source.test_source import WRITTEN, read, rows_in, write
+from tests.spark.source.test_source import WRITTEN, rows_in, write
 
 MINUTE = 60 * 1_000_000_000
 #: Segments of a journal begin so far apart.
@@ -51,11 +50,6 @@ def opened(path: Path, **options: str) -> list[tuple[str, int]]:
         assert isinstance(part, SegmentPartition)
         names.append((part.file.name[0], int(part.file.name.split(".")[1])))
     return names
-
-
-def rows_of(reader: DataSourceReader) -> list[dict[str, Any]]:
-    batches: list[Any] = [batch for part in reader.partitions() for batch in reader.read(part)]
-    return [row for batch in batches for row in batch.to_pylist()]
 
 
 def moment(nanoseconds: int) -> datetime:
@@ -124,13 +118,13 @@ def test_a_segment_that_retention_deletes_meanwhile_is_no_error_of_a_query_by_ti
 def test_only_rows_of_the_time_come_out_though_the_time_is_no_column(journals: Path) -> None:
     options = {"rows": "records", "path": str(journals), "since": moment(APART).isoformat(), "until": moment(APART).isoformat()}
     reader = RelayDataSource(options).reader(select_schema("kind", "reason"))
-    rows = rows_of(reader)
+    rows = rows_in(reader, reader.partitions())
     assert [row for row in rows if row["kind"] != "segment"] == [{"kind": "reject", "reason": "a"}] * 4
 
 
 def test_kinds_that_are_not_asked_for_do_not_come_out(journals: Path) -> None:
     reader = RelayDataSource({"rows": "records", "path": str(journals), "kinds": "segment, problem"}).reader(SCHEMA)
-    rows = rows_of(reader)
+    rows = rows_in(reader, reader.partitions())
     assert [row["kind"] for row in rows] == ["segment"] * 12
 
 
@@ -198,14 +192,6 @@ def test_the_source_accepts_file_urls_and_refuses_others(tmp_path: Path, reader:
     assert getattr(RelayDataSource({"rows": "records", "path": tmp_path.as_uri()}), reader)(SCHEMA) is not None
     with pytest.raises(ConfigurationError, match="needs a file system"):
         getattr(RelayDataSource({"rows": "records", "paths": '["hdfs://name/journals"]'}), reader)(SCHEMA)
-
-
-def test_rows_name_the_file_as_if_its_path_had_been_given(tmp_path: Path) -> None:
-    [file] = write(tmp_path, WRITTEN)
-    reader = RelayDataSource({"rows": "records", "path": tmp_path.as_uri()}).reader(SCHEMA)
-    rows = rows_in(reader, reader.partitions())
-    assert [row["file"] for row in rows if row["kind"] == "segment"] == [str(file)] == [read(tmp_path)[0]["file"]]
-    assert len(rows) == len(WRITTEN) + 1
 
 
 def test_the_job_refuses_a_path_with_the_same_message(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

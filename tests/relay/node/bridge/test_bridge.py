@@ -242,14 +242,6 @@ async def test_an_invalid_listen_host_is_reported(host: str) -> None:
         site.bridge.carry_out(StopListening())
 
 
-async def test_a_dial_to_an_invalid_host_fails() -> None:
-    async with trio.open_nursery() as nursery:
-        site = Site(BridgeConfig(), nursery)
-        for host in ("a..b", "a\0b"):
-            site.bridge.carry_out(Dial("SFO", Physical(host, 7700)))
-            assert (await site.hears(DialFailed)).address.host == host
-
-
 async def test_the_system_accepts_the_maximum_unanswered_timeout(keys: Path | None) -> None:
     async with linked(BridgeConfig(unanswered_timeout_s=float(UNANSWERED_S_MAX)), keys) as (nyc, to_sfo, sfo, _):
         nyc.bridge.carry_out(BridgeSend(to_sfo, b"x"))

@@ -17,7 +17,7 @@ from relay.node.bridge.bridge import Bridge, BridgeConfig
 from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from tests.conftest import Zone
-from tests.harness.bridges import HELLO, Site, at_port, linked, two_sites
+from tests.harness.bridges import HELLO, linked, two_sites
 from tests.harness.sockets import until
 
 
@@ -145,24 +145,6 @@ async def test_an_accept_failure_without_descriptors_evicts_an_unproven_caller(
             assert nyc.bridge.problems() == {}
 
 
-async def test_accepting_continues_after_a_failure_without_certificates(monkeypatch: pytest.MonkeyPatch) -> None:
-    accept, failures = trio.SocketListener.accept, iter(range(2))
-
-    async def fail_at_first(listener: trio.SocketListener) -> trio.SocketStream:
-        if next(failures, None) is not None:
-            raise OSError(errno.ENFILE, "Too many open files in system")
-        return await accept(listener)
-
-    monkeypatch.setattr(trio.SocketListener, "accept", fail_at_first)
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nyc, sfo = Site(at_port(), nursery), Site(BridgeConfig(), nursery)
-            await nyc.listens()
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            await nyc.hears(BridgeConnected)
-            nursery.cancel_scope.cancel()
-
-
 #: Loopback addresses without a listener.
 NOBODY = ("127.0.0.2", "127.0.0.3")
 
@@ -200,7 +182,7 @@ async def test_a_dial_to_a_name_with_several_addresses_finds_the_listening_one(z
         assert await dial(peer) == BridgeConnected(1, ("SFO", peer))
 
 
-@pytest.mark.parametrize("host", ["nowhere.sfo", "not..a.name", "x" * 70])
+@pytest.mark.parametrize("host", ["nowhere.sfo", "not..a.name", "a\0b", "x" * 70])
 async def test_a_dial_to_an_unresolvable_name_fails(zone: Zone, host: str) -> None:
     peer = Physical(host, 7700)
     assert await dial(peer) == DialFailed("SFO", peer)

@@ -18,7 +18,7 @@ from prometheus_client.parser import text_string_to_metric_families
 from relay.events import Duty, GlobalView, Role
 from relay.node.channel import RelayChannel
 from relay.node.config.settings import HttpSettings
-from relay.node.http import probe, server
+from relay.node.http import probe
 from relay.node.http.app import Served, make_app
 from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
@@ -223,23 +223,6 @@ async def test_a_busy_port_is_one_sentence() -> None:
         bind = Physical(*taken.getsockname())
         with pytest.raises(ConfigurationError, match=rf"http\.bind: cannot listen on {bind}: Address already in use\."):
             await serve_http(make_app(FakeNode().served()), bind, Admissions())
-
-
-@pytest.mark.slow
-async def test_a_client_that_reads_nothing_delays_shutdown_only_until_the_timeout(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(server, "PIECE_TIMEOUT_S", 1.0)
-    node = FakeNode()
-    node.join()
-    with trio.fail_after(15):
-        async with trio.open_nursery() as nursery:
-            place = await nursery.start(serve_http, make_app(node.served()), ANY_PORT, node.admissions)
-            stream = await trio.open_tcp_stream(*place)
-            stream.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 4096)
-            with trio.move_on_after(0.5):
-                while True:
-                    await stream.send_all(b"GET /metrics HTTP/1.1\r\nHost: localhost\r\n\r\n" * 100)
-            nursery.cancel_scope.cancel()
-        await trio.aclose_forcefully(stream)
 
 
 # -- the health check of containers --------------------------------------------------------------------------------------
