@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
 from threading import Event
@@ -131,10 +131,12 @@ def table(url: str, **options: str) -> list[dict[str, Any]]:
     return rows_in(reader, reader.partitions())
 
 
+Answer = Callable[[QuietHandler, Event], None]
+
+
 @contextmanager
-def scripted_node(answers_after_s: float, **about: Any) -> Iterator[str]:
-    """A node that holds one event, `x-2`: of a message, its number 1; its answer comes late."""
-    event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", 1], **about}
+def node(answer: Answer, answers_after_s: float = 0.0) -> Iterator[str]:
+    """A node of NYC whose streams are written by `answer`, with the event that ends them."""
     ends = Event()
 
     class Handler(QuietHandler):
@@ -143,9 +145,9 @@ def scripted_node(answers_after_s: float, **about: Any) -> Iterator[str]:
             self.send_response(200)
             self.send_header("Relay-Site", "NYC")
             self.end_headers()
-            with suppress(BrokenPipeError):  # a reader may want the first line alone
-                self.wfile.write(f"id: x-1\n\nevent: {event['event']}\nid: x-2\ndata: {json.dumps(event)}\n\n".encode())
-            ends.wait(LIMIT_S)
+            with suppress(OSError):  # a reader may want the first line alone
+                answer(self, ends)
+                ends.wait(LIMIT_S)
 
     with serving(Handler) as url:
         try:
@@ -154,26 +156,41 @@ def scripted_node(answers_after_s: float, **about: Any) -> Iterator[str]:
             ends.set()
 
 
+def said(n: int, text: str, run: str = "x", **about: Any) -> bytes:
+    """The event `n`: of a message, its number `n` too."""
+    event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", n], "text": text, **about}
+    return f"event: {event['event']}\nid: {run}-{n}\ndata: {json.dumps(event)}\n\n".encode()
+
+
+def holding(text: str, **about: Any) -> Answer:
+    """It holds one event, `x-2`: of a message, its number 1."""
+
+    def answer(handler: QuietHandler, _: Event) -> None:
+        handler.wfile.write(b"id: x-1\n\n" + said(2, text, **{"id": ["NYC", "aa", "all", 1], **about}))
+
+    return answer
+
+
 def test_a_table_has_the_messages_of_a_node_that_answers_late() -> None:
-    with scripted_node(1.5, text="late") as url:
+    with node(holding("late"), 1.5) as url:
         assert texts(table(url)) == ["late"]
 
 
 def test_a_table_of_nodes_that_do_not_answer_is_an_error_and_not_empty(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(event_follower, "SILENCE_S", 0.5)
-    with scripted_node(LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
+    with node(holding(""), LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
         table(url, timeout="2")
 
 
 def test_a_batch_that_no_node_answers_about_is_repeated_with_an_error_and_not_with_gaps() -> None:
     end = {"site": "NYC", "id": "x-2", "known": {"NYC/aa/all": 1}, "unseen": []}
-    with scripted_node(LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
+    with node(holding(""), LIMIT_S) as url, pytest.raises(SourceError, match="No events within"):
         table(url, timeout="2", endingOffsets=json.dumps(end))
 
 
 def test_a_message_of_the_largest_size_is_read_though_its_line_is_six_times_as_long() -> None:
     large = "\0" * (8 << 20)
-    with scripted_node(0.0, text=large) as url:
+    with node(holding(large)) as url:
         [row] = table(url)
         assert row["value"] == large.encode()
 
@@ -182,90 +199,53 @@ def test_a_repeated_batch_has_its_gap_though_no_message_follows_in_it() -> None:
     begin = {"site": "NYC", "id": "x-1", "known": {"NYC/aa/all": 7}, "unseen": []}
     offsets = {"startingOffsets": json.dumps(begin), "endingOffsets": json.dumps({**begin, "id": "x-2"})}
     gap = {"event": "gap", "gap": {"after": "x-1", "before": "x-3"}, "reason": "no_longer_held"}
-    with scripted_node(0.0, **gap) as url:
+    with node(holding("", **gap)) as url:
         assert texts(table(url, timeout="3", **offsets)) == ["no_longer_held"]
 
 
 def test_a_first_batch_is_repeated_though_the_latest_message_is_another_one_then() -> None:
-    held, rest = ["1"], Event()
+    held = ["1"]
 
-    class Handler(QuietHandler):
-        def do_GET(self) -> None:
-            asked = self.headers.get("Last-Event-ID", "x-0" if "oldest" in self.path else f"x-{len(held)}")
-            at = int(asked.removeprefix("x-"))
-            self.send_response(200)
-            self.send_header("Relay-Site", "NYC")
-            self.end_headers()
-            with suppress(OSError):
-                self.wfile.write(f"id: x-{at}\n\n".encode())
-                while not rest.wait(0.02):
-                    for n in range(at + 1, len(held) + 1):
-                        event = {
-                            "event": "message",
-                            "time": 1.5,
-                            "from": "A",
-                            "id": ["NYC", "aa", "all", n],
-                            "text": held[n - 1],
-                        }
-                        self.wfile.write(f"id: x-{n}\ndata: {json.dumps(event)}\n\n".encode())
-                        at = n
+    def answer(handler: QuietHandler, ends: Event) -> None:
+        asked = handler.headers.get("Last-Event-ID", "x-0" if "oldest" in handler.path else f"x-{len(held)}")
+        at = int(asked.removeprefix("x-"))
+        handler.wfile.write(f"id: x-{at}\n\n".encode())
+        while not ends.wait(0.02):
+            while at < len(held):
+                at += 1
+                handler.wfile.write(said(at, held[at - 1]))
 
-    with serving(Handler) as url, stream([url], startingOffsets="latest") as again:
-        try:
-            with stream([url], startingOffsets="latest") as killed:
-                begin = killed.initialOffset()
-                held.append("2")
-                first, rows = follow(killed, begin, 1)
-            held.append("3")
-            assert texts(between(again, again.initialOffset(), first)) == rows == ["2"]
-            assert follow(again, first, 1)[1] == ["3"]
-        finally:
-            rest.set()
+    with node(answer) as url, stream([url], startingOffsets="latest") as again:
+        with stream([url], startingOffsets="latest") as killed:
+            begin = killed.initialOffset()
+            held.append("2")
+            first, rows = follow(killed, begin, 1)
+        held.append("3")
+        assert texts(between(again, again.initialOffset(), first)) == rows == ["2"]
+        assert follow(again, first, 1)[1] == ["3"]
 
 
 def test_a_table_ends_though_its_two_requests_reach_two_nodes_behind_one_name() -> None:
-    rest, runs = Event(), iter("xyyy")
+    runs = iter("xyyy")
 
-    class Handler(QuietHandler):
-        def do_GET(self) -> None:
-            run = next(runs)
-            self.send_response(200)
-            self.send_header("Relay-Site", "NYC")
-            self.end_headers()
-            event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", 1], "text": run}
-            lines = (
-                f"id: {run}-0\n\nid: {run}-1\ndata: {json.dumps(event)}\n\n" if "oldest" in self.path else f"id: {run}-1\n\n"
-            )
-            with suppress(BrokenPipeError):
-                self.wfile.write(lines.encode())
-            rest.wait(LIMIT_S)
+    def answer(handler: QuietHandler, _: Event) -> None:
+        run = next(runs)
+        is_newest = "oldest" not in handler.path
+        handler.wfile.write(f"id: {run}-1\n\n".encode() if is_newest else f"id: {run}-0\n\n".encode() + said(1, run, run))
 
-    with serving(Handler) as url:
-        try:
-            assert texts(table(url)) == ["y"]
-        finally:
-            rest.set()
+    with node(answer) as url:
+        assert texts(table(url)) == ["y"]
 
 
 def test_a_table_of_a_node_that_gets_messages_all_the_time_ends() -> None:
-    rest = Event()
+    def answer(handler: QuietHandler, ends: Event) -> None:
+        is_newest = "oldest" not in handler.path
+        handler.wfile.write(f"id: x-{2 if is_newest else 0}\n\n".encode())
+        for n in range(1, 1 if is_newest else 40):
+            handler.wfile.write(said(n, str(n)))
+            ends.wait(0.0 if n < 2 else 0.2)
 
-    class Handler(QuietHandler):
-        def do_GET(self) -> None:
-            self.send_response(200)
-            self.send_header("Relay-Site", "NYC")
-            self.end_headers()
-            self.wfile.write(f"id: x-{0 if 'oldest' in self.path else 2}\n\n".encode())
-            for n in range(1, 40 if "oldest" in self.path else 1):
-                event = {"event": "message", "time": 1.5, "from": "A", "id": ["NYC", "aa", "all", n], "text": str(n)}
-                self.wfile.write(f"id: x-{n}\ndata: {json.dumps(event)}\n\n".encode())
-                rest.wait(0.0 if n < 2 else 0.2)
-            rest.wait(LIMIT_S)
-
-    with serving(Handler) as url:
-        try:
-            rows = texts(table(url))
-        finally:
-            rest.set()
+    with node(answer) as url:
+        rows = texts(table(url))
     assert rows[:2] == ["1", "2"]
     assert len(rows) < 30
