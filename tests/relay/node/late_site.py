@@ -1,41 +1,38 @@
 """A site that starts late takes a large state over the bridge while the other one writes, and relays are killed
 half-way.
 
-    python -m tests.relay.node.late_site --megabytes 1024 --rate 500
+    python -m tests.relay.node.late_site MEGABYTES
 
 Everything is in one process, datagrams in memory, the bridge over TCP on the loopback interface.
-Prints the progress, and at the end one line of JSON with the duration and the peak memory.
+Prints one line of JSON with the growth of the memory.
 """
 
 from __future__ import annotations
 
-import argparse
 import hashlib
 import json
 import resource
 import sys
 from collections.abc import Callable
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any
 
 import trio
 
-from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
-from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
+from relay.node.config.settings import NodeConfig
 from relay.site_state.config import SiteStateSettings
 from sitestack.config import ProtocolsConfig
-from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.state_transfer import StateTransferConfig
-from sitestack.model.address import Physical, ProxyUUID
+from sitestack.model.address import ProxyUUID
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Message, Scope
-from sitestack.transport.memory import MemoryNetwork
-from tests.harness.sockets import free_port
+from tests.relay.node.test_relay_channel import World
 
-SITES = {"NYC": "ABC", "SFO": "DE"}
+#: Messages a second.
+RATE = 500.0
 #: Bytes of the digests in front of the ballast, padded.
 HEAD_BYTES = 4_096
 
@@ -69,38 +66,29 @@ class Replica:
         self.digests[key] = [n, hashlib.sha256(digest.encode() + message.payload).hexdigest()]
 
 
-class Run:
+class Run(World):
     """The two sites."""
 
     def __init__(self, state_bytes: int) -> None:
+        super().__init__({"NYC": ("A", "B", "C"), "SFO": ("D", "E")})
         self.state_bytes = state_bytes
-        self.networks = {site: MemoryNetwork() for site in SITES}
-        self.ports = {name: free_port() for names in SITES.values() for name in names}
         self.replicas: dict[str, Replica] = {}
         #: The number of the last message; and whether more are written.
         self.written = -1
         self.writes = True
-        self.seconds: dict[str, float] = {}
 
     def config(self, site: str, name: str) -> NodeConfig:
-        peers = {other: tuple([self._place(each) for each in names]) for other, names in SITES.items() if other != site}
+        config = super().config(site, name)
         protocols = ProtocolsConfig(
             failure_detection=FailureDetectionConfig(heartbeat_interval_s=0.2, timeout_s=2.0, verify_timeout_s=1.0),
             state_transfer=StateTransferConfig(state_bytes_max=self.state_bytes + HEAD_BYTES, ask_interval_s=0.5),
         )
         state = SiteStateSettings(("NYC",)) if site == "SFO" else SiteStateSettings()
-        bridge = BridgeConfig(bind=self._place(name), peers=peers)
-        discovery = DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02)
-        relay = RelaySettings(bridge=bridge, dial_s=0.05, dial_s_max=0.2, state=state)
-        security = SecuritySettings(insecure=True)
-        return NodeConfig(site=site, name=name, discovery=discovery, protocols=protocols, relay=relay, security=security)
+        return replace(config, protocols=protocols, relay=replace(config.relay, state=state))
 
-    def _place(self, name: str) -> Physical:
-        return Physical("127.0.0.1", self.ports[name])
-
-    async def member(self, name: str, ballast: bytes, *, task_status: trio.TaskStatus[Replica]) -> None:
+    async def run(self, name: str, ballast: bytes, *, task_status: trio.TaskStatus[Replica]) -> None:
         """Be a member until it is cancelled, and that is a crash."""
-        [site] = [site for site, names in SITES.items() if name in names]
+        [site] = [site for site, names in self.sites.items() if name in names]
         replica = self.replicas[name] = Replica(ballast)
         network = self.networks[site]
         with replica.scope:
@@ -115,7 +103,7 @@ class Run:
                     if isinstance(event, Message) and event.scope is Scope.ALL:
                         replica.apply(event)
 
-    async def write(self, name: str, rate: float) -> None:
+    async def write(self, name: str) -> None:
         """So many messages a second, as well as it goes."""
         channel = self.replicas[name].channel
         assert channel is not None
@@ -124,7 +112,7 @@ class Run:
             while self.writes:
                 self.written += 1
                 await channel.send(b"%d %s" % (self.written, b"x" * 100))
-                await trio.sleep_until(max(began + self.written / rate, trio.current_time()))
+                await trio.sleep_until(max(began + self.written / RATE, trio.current_time()))
 
     def kill(self, name: str) -> None:
         """A process that is killed keeps no memory."""
@@ -138,13 +126,8 @@ class Run:
         arrived, total = channel.state_arrived
         return arrived / total if total else 0.0
 
-    async def until(self, reached: Callable[[], bool], told: str = "") -> None:
-        """Wait; with a name, tell how far the state has come there."""
-        shown = -1
-        while not reached():
-            if told and (now := int(self.arrived(told) * 10)) > shown:
-                shown = now
-                print(f"{told}: {now * 10} % of {self.state_bytes >> 20} MB", file=sys.stderr, flush=True)
+    async def until(self, reached: Callable[[], bool]) -> None:
+        while not reached():  # noqa: ASYNC110 (no event)
             await trio.sleep(0.02)
 
     def agree(self, names: str) -> bool:
@@ -153,55 +136,31 @@ class Run:
         return all(each == states[0] for each in states) and [last for last, _ in states[0].values()] == [self.written]
 
 
-async def tell(run: Run, rate: float, kills: bool) -> dict[str, Any]:
+async def tell(run: Run) -> dict[str, Any]:
     """The story; returns its figures."""
     ballast = bytes(1 << 20) * (run.state_bytes >> 20)
     async with trio.open_nursery() as nursery:
         for name in "ABC":
-            await nursery.start(run.member, name, ballast)
+            await nursery.start(run.run, name, ballast)
         before_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-        nursery.start_soon(run.write, "C", rate)
-        await run.until(lambda: run.written > rate)
-        await nursery.start(run.member, "D", b"")
-        began = trio.current_time()
-        taker = "D"
-        if kills:
-            await run.until(lambda: run.arrived("D") > 0.3, "D")
-            run.kill("A")
-            await run.until(lambda: run.arrived("D") > 0.6, "D")
-            run.seconds["relay of NYC killed, 60 % at"] = trio.current_time() - began
-            await nursery.start(run.member, "E", b"")
-            run.kill("D")
-            taker = "E"
-        await run.until(lambda: run.replicas[taker].has_state, taker)
-        run.seconds["state taken"] = trio.current_time() - began
-        enough = run.written + rate
+        nursery.start_soon(run.write, "C")
+        await run.until(lambda: run.written > RATE)
+        await nursery.start(run.run, "D", b"")
+        await run.until(lambda: run.arrived("D") > 0.3)
+        run.kill("A")
+        await run.until(lambda: run.arrived("D") > 0.6)
+        await nursery.start(run.run, "E", b"")
+        run.kill("D")
+        await run.until(lambda: run.replicas["E"].has_state)
+        enough = run.written + RATE
         await run.until(lambda: run.written > enough)
         run.writes = False
-        alive = f"BC{taker}" if kills else "ABCD"
-        await run.until(lambda: run.agree(alive))
-        run.seconds["the same everywhere"] = trio.current_time() - began
-        same = all(run.replicas[name].ballast == ballast for name in alive)
+        await run.until(lambda: run.agree("BCE"))
+        same = all(run.replicas[name].ballast == ballast for name in "BCE")
         nursery.cancel_scope.cancel()
     peak_kb = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    return {
-        "state_bytes": run.state_bytes,
-        "written": run.written,
-        "same": same,
-        "grew_bytes": (peak_kb - before_kb) * 1024,
-        "seconds": {what: round(each, 1) for what, each in run.seconds.items()},
-    }
-
-
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--megabytes", type=int, default=64)
-    parser.add_argument("--rate", type=float, default=500.0)
-    parser.add_argument("--no-kills", action="store_true")
-    options = parser.parse_args()
-    run = Run(options.megabytes << 20)
-    print(json.dumps(trio.run(tell, run, options.rate, not options.no_kills)))
+    return {"state_bytes": run.state_bytes, "same": same, "grew_bytes": (peak_kb - before_kb) * 1024}
 
 
 if __name__ == "__main__":
-    main()
+    print(json.dumps(trio.run(tell, Run(int(sys.argv[1]) << 20))))

@@ -111,7 +111,7 @@ async def test_a_source_that_is_no_other_site_is_refused() -> None:
 @pytest.mark.long
 def test_a_large_state_crosses_while_both_relays_are_killed_within_bounded_memory() -> None:
     """64 MB, 500 messages a second. In one process: two snapshots, as a taker was killed, the pieces, the state."""
-    command = [sys.executable, "-m", "tests.relay.node.late_site", "--megabytes", "64"]
+    command = [sys.executable, "-m", "tests.relay.node.late_site", "64"]
     run = subprocess.run(command, capture_output=True, text=True, timeout=300, check=False)
     assert run.returncode == 0, run.stderr
     figures = json.loads(run.stdout.splitlines()[-1])
