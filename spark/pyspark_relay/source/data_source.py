@@ -42,6 +42,9 @@ def register(spark: SparkSession) -> None:
 class RelayDataSource(DataSource):
     """Reads journals as a table; writes rows as messages of a running site."""
 
+    def __init__(self, options: Mapping[str, str]) -> None:
+        super().__init__({name.lower(): value for name, value in options.items()})
+
     @classmethod
     def name(cls) -> str:
         return "relay"
@@ -171,7 +174,7 @@ def source_paths(options: Mapping[str, str]) -> list[Path]:
 
 def parse_site(options: Mapping[str, str]) -> Target | None:
     """Return the nodes of option `url`; None without it. Raises ConfigurationError."""
-    if "url" not in {key.lower() for key in options}:
+    if "url" not in options:
         return None
     if not has_messages(options):
         raise ConfigurationError("Source relay: rows that are records need the path of journals, not a url.")

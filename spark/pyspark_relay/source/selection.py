@@ -80,31 +80,30 @@ class Selection:
 
 def parse_selection(options: Mapping[str, str]) -> Selection:
     """Parse the options of a reader. Raises ConfigurationError for an unknown or invalid one."""
-    unknown = sorted(key for key in options if key.lower() not in (*OPTIONS, "path", "paths"))
+    unknown = sorted(options.keys() - {*OPTIONS, "path", "paths"})
     if unknown:
         raise ConfigurationError(f"Source relay has no option {', '.join(unknown)}; it has {', '.join(OPTIONS)}.")
-    values = {key.lower(): value for key, value in options.items()}
     is_messages = has_messages(options)
-    wrong = [name for name in _OF_RECORDS if is_messages and name in values]
+    wrong = [name for name in _OF_RECORDS if is_messages and name in options]
     if wrong:
         raise ConfigurationError(f'Source relay: option {wrong[0]} needs .option("rows", "records").')
-    kinds = _names(values.get("kinds")) or ALL_KINDS
+    kinds = _names(options.get("kinds")) or ALL_KINDS
     if kinds - ALL_KINDS:
         raise ConfigurationError(f"Source relay, option kinds: {', '.join(sorted(kinds - ALL_KINDS))} is no kind of row.")
     return Selection(
-        sites=_names(values.get("site")),
-        nodes=_names(values.get("node")),
+        sites=_names(options.get("site")),
+        nodes=_names(options.get("node")),
         kinds=kinds,
-        since_ns=_time("since", values, -_FOREVER_NS),
-        until_ns=_time("until", values, _FOREVER_NS),
-        payloads=is_true(values.get("payloads")),
+        since_ns=_time("since", options, -_FOREVER_NS),
+        until_ns=_time("until", options, _FOREVER_NS),
+        payloads=is_true(options.get("payloads")),
         is_messages=is_messages,
     )
 
 
 def has_messages(options: Mapping[str, str]) -> bool:
     """Return whether the rows are messages, not records. Raises ConfigurationError."""
-    rows = {key.lower(): value for key, value in options.items()}.get("rows", "messages")
+    rows = options.get("rows", "messages")
     if rows not in ("messages", "records"):
         raise ConfigurationError(f"Source relay, option rows: must be messages or records, not {rows!r}.")
     return rows == "messages"
@@ -115,7 +114,7 @@ def parse_offsets(options: Mapping[str, str], name: str, *words: str) -> str | O
 
     Raises ConfigurationError.
     """
-    text = {key.lower(): value for key, value in options.items()}.get(name.lower(), words[0])
+    text = options.get(name.lower(), words[0])
     if text in words:
         return text
     try:
