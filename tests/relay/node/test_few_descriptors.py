@@ -19,16 +19,12 @@ import trio
 
 from relay.node.status.status_socket import fetch_status
 from relay_lab.drills.tether import tie
+from tests.harness.node_sites import until
+from tests.harness.sockets import free_port
 from tests.relay.node.test_daemon import LIMIT_S, configure
 
 DESCRIPTORS = 64
 GUESTS = 60
-
-
-def free_port() -> int:
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        port: int = free.getsockname()[1]
-        return port
 
 
 def limit() -> None:
@@ -63,13 +59,13 @@ def test_a_node_without_descriptors_lives_and_answers_when_there_are_some_again(
     log = (directory / "log").open("w+")
     with log, subprocess.Popen(tie(command), stderr=log, preexec_fn=limit) as process:
         try:
-            wait_for(lambda: urlopen(f"http://127.0.0.1:{http}/status", timeout=2).read())
+            until(lambda: answers(f"http://127.0.0.1:{http}/status"))
             guests = [guest for port in (http, bridge, member) for guest in crowd(("127.0.0.1", port))]
             time.sleep(2.0)
             assert process.poll() is None, (directory / "log").read_text()
             for guest in guests:
                 guest.close()
-            wait_for(lambda: urlopen(f"http://127.0.0.1:{http}/healthz", timeout=2).read())
+            until(lambda: answers(f"http://127.0.0.1:{http}/healthz"))
             answer = trio.run(fetch_status, status)
             assert (answer["state"], process.poll()) == ("member", None)
             process.terminate()
@@ -78,14 +74,7 @@ def test_a_node_without_descriptors_lives_and_answers_when_there_are_some_again(
             process.kill()
 
 
-def wait_for(ask: object) -> None:
-    assert callable(ask)
-    end = time.monotonic() + LIMIT_S
-    while True:
-        try:
-            ask()
-        except OSError:
-            assert time.monotonic() < end, "nobody answers"
-            time.sleep(0.1)
-        else:
-            return
+def answers(url: str) -> bool:
+    with suppress(OSError), urlopen(url, timeout=2) as answer:
+        return bool(answer.read())
+    return False

@@ -128,14 +128,6 @@ def test_a_node_continues_with_a_broken_log_pipe_and_counts_lost_lines(directory
         assert end(process) == 0
 
 
-def test_a_log_on_a_full_disk_is_written_in_vain(directory: Path) -> None:
-    full = os.open("/dev/full", os.O_WRONLY)
-    with node(directory, configure(directory), "--insecure", log=full) as process:
-        ask_until(process, directory / "a.sock", has_problem("log: cannot be written: No space left"))
-        assert end(process) == 0
-    os.close(full)
-
-
 @pytest.mark.long
 def test_a_signal_ends_a_node_with_unread_events(directory: Path) -> None:
     """The member leaves at once; for the last events it waits only so long."""
