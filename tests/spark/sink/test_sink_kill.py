@@ -4,26 +4,22 @@ from __future__ import annotations
 
 import json
 import subprocess
-import sys
 import time
 from pathlib import Path
 from urllib.request import urlopen
 
 import pytest
 
-from relay_lab.drills.tether import tie
 from tests.harness.node_sites import NodeSites, node_sites
-from tests.spark.source.test_site_kill import kill
-from tests.spark.source.test_streaming_kill import PATIENCE_S, PROJECT
+from tests.spark import killed_query
+from tests.spark.killed_query import PATIENCE_S, kill
 
 LAST = "the last one"
 
 
 def start_query(directory: Path, mode: str, urls: list[str]) -> subprocess.Popen[bytes]:
-    """In a separate process group, so that Spark's Java is killed with it."""
-    program = [sys.executable, "-m", "tests.spark.sink.publishing_query"]
-    command = [*program, str(directory / "source"), str(directory / "checkpoint"), mode, *urls]
-    return subprocess.Popen(tie(command), cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
+    files = {"format": "text", "path": str(directory / "source"), "maxFilesPerTrigger": 1}
+    return killed_query.start_query(mode, directory / "checkpoint", files, {"format": "relay", "url": ",".join(urls)})
 
 
 def heard(sites: NodeSites, name: str, last: str | None = None) -> list[str]:

@@ -2,10 +2,7 @@
 
 from __future__ import annotations
 
-import os
-import signal
 import subprocess
-import sys
 import time
 from collections import Counter
 from pathlib import Path
@@ -14,9 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from relay.client import Client
-from relay_lab.drills.tether import tie
 from tests.harness.node_sites import NodeSites, node_sites
-from tests.spark.source.test_streaming_kill import PATIENCE_S, PROJECT, count_batches
+from tests.spark.killed_query import PATIENCE_S, count_batches, kill, start_query
 
 
 class Senders:
@@ -35,44 +31,33 @@ class Senders:
             self.posted.append(f"{name}-{len(self.posted)}")
             client.publish(self.posted[-1].encode(), key=self.posted[-1])
 
-    def post_until(self, query: subprocess.Popen[bytes], out: Path, batches: int) -> None:
+    def post_until(self, query: subprocess.Popen[bytes], checkpoint: Path, batches: int) -> None:
         """Until so many batches are in the sink."""
         ends = time.monotonic() + PATIENCE_S
-        while count_batches(out) < batches:
-            assert query.poll() is None, out.with_suffix(".log").read_text(errors="replace")[-5_000:]
+        while count_batches(checkpoint) < batches:
+            assert query.poll() is None, checkpoint.with_suffix(".log").read_text(errors="replace")[-5_000:]
             assert time.monotonic() < ends
             self.post()
-
-
-def start_query(out: Path, urls: list[str]) -> subprocess.Popen[bytes]:
-    """In a separate process group, so that Spark's Java is killed with it."""
-    command = [sys.executable, "-m", "tests.spark.source.site_query", str(out), *urls]
-    return subprocess.Popen(tie(command), cwd=PROJECT, start_new_session=True, stderr=subprocess.DEVNULL)
-
-
-def kill(query: subprocess.Popen[bytes]) -> None:
-    os.killpg(query.pid, signal.SIGKILL)
-    query.wait()
 
 
 @pytest.mark.long
 @pytest.mark.slow
 def test_each_message_is_once_in_the_sink_of_a_query_that_was_killed(directory: Path, spark: SparkSession) -> None:
-    out = directory / "out"
+    out, checkpoint = directory / "out", directory / "checkpoint"
     with node_sites(directory, {"NYC": "AB", "SFO": "D"}) as sites:
         relay, second = sites.status("A")["view"]["members"]
-        urls = [sites.urls[relay], sites.urls[second]]
-        query = start_query(out, urls)
+        what = {"format": "relay", "url": f"{sites.urls[relay]},{sites.urls[second]}"}, {"format": "parquet", "path": str(out)}
+        query = start_query("follow", checkpoint, *what)
         senders = Senders(sites, [second, "D"])
         try:
-            senders.post_until(query, out, 3)
+            senders.post_until(query, checkpoint, 3)
             sites.kill(relay)
-            senders.post_until(query, out, count_batches(out) + 3)
+            senders.post_until(query, checkpoint, count_batches(checkpoint) + 3)
             kill(query)
             for _ in range(20):
                 senders.post()
-            query = start_query(out, urls)
-            senders.post_until(query, out, count_batches(out) + 2)
+            query = start_query("follow", checkpoint, *what)
+            senders.post_until(query, checkpoint, count_batches(checkpoint) + 2)
             last = sites.status(second)
             assert last["view"]["members"] == [second]
             ends = time.monotonic() + PATIENCE_S
