@@ -21,14 +21,14 @@ from pyspark_relay.sink.rows import require_columns
 from pyspark_relay.sink.writing import StreamWriter, TableWriter
 from pyspark_relay.source.columns import MESSAGES, SCHEMA
 from pyspark_relay.source.places import local_path
-from pyspark_relay.source.read_positions import found_twice, has_earlier
+from pyspark_relay.source.read_positions import Finder
 from pyspark_relay.source.reading import SegmentPartition, read_partition
 from pyspark_relay.source.selection import Offset, Selection, has_messages, parse_offsets, parse_selection
 from pyspark_relay.source.site_reader import SiteReader, SiteStreamReader
 from pyspark_relay.source.streaming import SegmentStreamReader, without_beginning
 from pyspark_relay.target import SOURCE_OPTIONS, Target, parse_target
 from relay.journal import Problem
-from relay.journal.reader import read_header, segment_files, wall_ns_at
+from relay.journal.reader import wall_ns_at
 from sitestack.model.errors import ConfigurationError
 
 #: Tolerated backward step of a journal's wall clock (ns): queries by time then miss no rows.
@@ -115,32 +115,21 @@ class SegmentReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
+        finder = Finder(self.paths, self.selection, grows=False)
+        journals = finder.find()
         found: list[InputPartition] = []
-        journals: dict[tuple[str, str, bytes], list[tuple[int, Path]]] = {}
-        for file in segment_files(self.paths):
-            problems: list[Problem] = []
-            header = read_header(file, problems)
-            if header is None:
-                found.append(SegmentPartition(file, problems=tuple(problems)))
-            elif self.selection.has_journal(header.site, header.name):
-                key = (header.site, header.name, header.uuid)
-                journals.setdefault(key, []).append((header.number, file))
-        self.selection.require_one_node(key[:2] for key in journals)
-        firsts = {min(segments)[1] for segments in journals.values()}
-        for (_, _, uuid), segments in sorted(journals.items()):
-            files: dict[int, Path] = {}
-            for number, file in sorted(segments):
-                if (first := files.setdefault(number, file)) != file:
-                    # An audit has to find copies.
-                    twice = (found_twice(file, number, uuid.hex(), first),) if self.selection.is_messages else ()
-                    found.append(SegmentPartition(file, problems=twice))
-            begins, beginning = min(segments)
-            is_restart = self.selection.is_messages and has_earlier(beginning, firsts)
-            selected = set(self._in_time([*files.values()]))
-            for number, file in files.items():
+        for problem in journals.strays.values():
+            # An audit has to find copies.
+            is_read = problem.file in finder.headers and not self.selection.is_messages
+            found.append(SegmentPartition(problem.file, problems=() if is_read else (problem,)))
+        for uuid, files in sorted(journals.segments.items()):
+            begins = min(files)
+            is_restart = self.selection.is_messages and journals.is_restart(uuid)
+            selected = set(self._in_time([file for _, file in sorted(files.items())]))
+            for number, file in sorted(files.items()):
                 if file not in selected:
                     continue
-                is_first = file == beginning
+                is_first = number == begins
                 if not is_first and number - 1 not in files:
                     what = f"segment {number - 1} is not there, this is {number}"
                     found.append(SegmentPartition(file, problems=(Problem(file, 0, "missing", what),)))

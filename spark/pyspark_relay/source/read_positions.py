@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import os
 import zlib
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -57,12 +57,12 @@ class Journals:
         if self.has_lost:
             return True
         own = self.owners[uuid][:2]
-        firsts = {each: segments[min(segments)] for each, segments in self.segments.items() if self.owners[each][:2] == own}
-        return has_earlier(firsts[uuid], firsts.values())
+        begins = {each: _begin(segments) for each, segments in self.segments.items() if self.owners[each][:2] == own}
+        return begins[uuid] > min(begins.values())
 
     def finished(self, places: Mapping[str, ReadPosition]) -> set[str]:
         """Return the completely read journals that have a successor at their node."""
-        begins = {uuid: wall_ns_at(segments[min(segments)], 0) or 0 for uuid, segments in self.segments.items()}
+        begins = {uuid: _begin(segments) for uuid, segments in self.segments.items()}
         newest: dict[tuple[str, ...], int] = {}
         for uuid, begin in begins.items():
             newest[self.owners[uuid][:2]] = max(begin, newest.get(self.owners[uuid][:2], 0))
@@ -78,35 +78,33 @@ class Journals:
         return tell_of_retention(file for segments in own for _, file in sorted(segments.items(), reverse=True))
 
 
-def has_earlier(first: Path, firsts: Iterable[Path]) -> bool:
-    """Return whether one of these first segments begins before this one, by wall clock."""
-    return (wall_ns_at(first, 0) or 0) > min(wall_ns_at(file, 0) or 0 for file in firsts)
-
-
-def found_twice(file: Path, number: int, uuid: str, first: Path) -> Problem:
-    return Problem(file, 0, "corrupt", f"segment {number} of journal {uuid} is there twice; {first} is read, this is not")
+def _begin(segments: Mapping[int, Path]) -> int:
+    """Return the wall clock (ns) at which a journal begins."""
+    return wall_ns_at(segments[min(segments)], 0) or 0
 
 
 class Finder:
-    """Finds segment files under paths, which need not exist yet. Reads every header once."""
+    """Finds segment files under paths. Reads every header once."""
 
-    def __init__(self, paths: list[Path], selection: Selection) -> None:
+    def __init__(self, paths: list[Path], selection: Selection, *, grows: bool = True) -> None:
+        """`grows`: the paths need not exist yet, and a file with an incomplete header is ignored for now."""
         self.paths = paths
         self.selection = selection
+        self.grows = grows
         self.headers: dict[Path, Header] = {}
         #: Bounded by the number of journals in the offset.
         self.owners: dict[str, Owner] = {}
 
     def find(self) -> Journals:
-        """Return the selected journals. A file with an incomplete header is ignored for now."""
+        """Return the selected journals. Raises JournalError for a missing path, unless they grow."""
         found = Journals(owners=self.owners)
-        files = [file for path in self.paths for file in _files(path)]
+        files = [file for path in self.paths for file in _files(path)] if self.grows else segment_files(self.paths)
         self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
         for file in files:
             problems: list[Problem] = []
             header = self.headers.get(file) or read_header(file, problems)
             if header is None:
-                if problems[-1].kind != "torn" and file.exists():
+                if not self.grows or (problems[-1].kind != "torn" and file.exists()):
                     found.strays[str(file)] = problems[-1]
                 continue
             self.headers[file] = header
@@ -116,7 +114,8 @@ class Finder:
             self.owners.setdefault(uuid, Owner(header.site, header.name, uuid))
             first = found.segments.setdefault(uuid, {}).setdefault(header.number, file)
             if first.resolve() != file.resolve():
-                found.strays[str(file)] = found_twice(file, header.number, uuid, first)
+                what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
+                found.strays[str(file)] = Problem(file, 0, "corrupt", what)
         self.selection.require_one_node(self.owners[uuid][:2] for uuid in found.segments)
         return found
 

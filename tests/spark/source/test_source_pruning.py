@@ -10,7 +10,7 @@ import pytest
 from pyspark.sql import SparkSession
 
 from pyspark_relay.audit_command import main
-from pyspark_relay.source import data_source
+from pyspark_relay.source import read_positions
 from pyspark_relay.source.columns import SCHEMA, select_schema
 from pyspark_relay.source.data_source import CLOCK_STEP_NS, RelayDataSource
 from pyspark_relay.source.places import local_path
@@ -111,7 +111,7 @@ def test_a_segment_that_retention_deletes_meanwhile_is_no_error_of_a_query_by_ti
             file.unlink()
         return header
 
-    monkeypatch.setattr(data_source, "read_header", read_and_delete)
+    monkeypatch.setattr(read_positions, "read_header", read_and_delete)
     assert ("A", 2) in opened(journals, since=moment(APART).isoformat())
 
 
