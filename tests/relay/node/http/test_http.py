@@ -96,10 +96,16 @@ async def served(
             nursery.cancel_scope.cancel()
 
 
-async def get(place: Physical, target: str, method: str = "GET") -> tuple[int, str, HTTPResponse]:
+async def get(
+    place: Physical, target: str, method: str = "GET", authorization: str | None = None
+) -> tuple[int, str, HTTPResponse]:
+    headers = {"Connection": "close"}  # so that its place is free again with the end of the answer
+    if authorization is not None:
+        headers["Authorization"] = authorization
+
     def ask() -> tuple[int, str, HTTPResponse]:
         connection = HTTPConnection(*place, timeout=10)
-        connection.request(method, target)
+        connection.request(method, target, headers=headers)
         answer = connection.getresponse()
         text = answer.read().decode()
         connection.close()

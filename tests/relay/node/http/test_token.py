@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
-from http.client import HTTPConnection, HTTPSConnection
+from http.client import HTTPSConnection
 from pathlib import Path
 
 import pytest
@@ -24,7 +24,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from tests.harness.certificates import authority, context, signed, write_site
 from tests.harness.command_line import Run
-from tests.relay.node.http.test_http import ANY_PORT, FakeNode, served
+from tests.relay.node.http.test_http import ANY_PORT, FakeNode, get, served
 from tests.relay.node.http.test_limits import ask as raw
 from tests.relay.node.http.test_limits import until
 from tests.relay.node.http.test_messages import post
@@ -42,18 +42,8 @@ def token_file(directory: Path, text: str = f"{SECRET}\n", mode: int = 0o600) ->
 
 
 async def ask(place: Physical, target: str, authorization: str | None = None, method: str = "GET") -> tuple[int, str]:
-    def get() -> tuple[int, str]:
-        connection = HTTPConnection(*place, timeout=10)
-        headers = {"Connection": "close"}  # so that its place is free again with the end of the answer
-        if authorization is not None:
-            headers["Authorization"] = authorization
-        connection.request(method, target, headers=headers)
-        answer = connection.getresponse()
-        text = answer.read().decode()
-        connection.close()
-        return answer.status, text
-
-    return await trio.to_thread.run_sync(get)
+    status, text, _ = await get(place, target, method, authorization)
+    return status, text
 
 
 async def test_without_the_token_a_node_tells_whether_it_is_alive_and_ready_and_nothing_else() -> None:
@@ -155,7 +145,7 @@ async def test_tokens_and_certificate_are_reread_and_a_wrong_file_changes_nothin
     playing.join()
     app = make_app(playing.served(), credentials.tokens)
 
-    def get(place: Physical, secret: str) -> int:
+    def fetch(place: Physical, secret: str) -> int:
         connection = HTTPSConnection(*place, timeout=10, context=context(keys, with_certificate=False))
         connection.request("GET", "/status", headers={"Authorization": f"Bearer {secret}"})
         assert isinstance(connection.sock, ssl.SSLSocket)
@@ -167,15 +157,15 @@ async def test_tokens_and_certificate_are_reread_and_a_wrong_file_changes_nothin
     with trio.fail_after(20), structlog.testing.capture_logs() as log:
         async with trio.open_nursery() as nursery:
             place = await nursery.start(serve_http, app, ANY_PORT, playing.admissions, settings, credentials.tls)
-            assert await trio.to_thread.run_sync(get, place, SECRET) == 200
+            assert await trio.to_thread.run_sync(fetch, place, SECRET) == 200
             path.write_text("short")
             credentials.reread()
-            assert await trio.to_thread.run_sync(get, place, SECRET) == 200
+            assert await trio.to_thread.run_sync(fetch, place, SECRET) == 200
             write_site(keys, signed(by, "NYC"))
             path.write_text(f"{SECRET}-new monitor operate")
             credentials.reread()
-            assert await trio.to_thread.run_sync(get, place, SECRET) == 401
-            assert await trio.to_thread.run_sync(get, place, f"{SECRET}-new") == 200
+            assert await trio.to_thread.run_sync(fetch, place, SECRET) == 401
+            assert await trio.to_thread.run_sync(fetch, place, f"{SECRET}-new") == 200
             with pytest.raises(ConnectionResetError):  # no TLS
                 await ask(place, "/healthz")
             nursery.cancel_scope.cancel()
