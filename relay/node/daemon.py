@@ -32,7 +32,7 @@ from relay.node.output.logs import set_level
 from relay.node.status.control_socket import obey_orders, open_control_socket
 from relay.node.status.histogram import Histogram
 from relay.node.status.loop_watch import LoopWatch
-from relay.node.status.status import Identity, NodeStatistics, NodeStatus, SlowMembers
+from relay.node.status.status import Identity, NodeStatus, SlowMembers
 from relay.node.status.status_socket import answer_status, open_status_socket, run_directory, socket_path
 from relay.node.status.verdict import judge
 from sitestack.channel.receiving.inbox import Delivery
@@ -116,7 +116,8 @@ class _Node:
         self._store: JournalStore | None = None
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
-        #: Bound: the sites that are configured or known.
+        #: While HTTP is on: delays of each other site, and of the deliveries of own multicasts. Bound: the sites that are
+        #: configured or known.
         self._lag: dict[str, Histogram] = {}
         self._delivery = Histogram()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
@@ -152,18 +153,18 @@ class _Node:
     def count_sent(self, count: int) -> None:
         self._status.sent(count)
 
-    def _statistics(self) -> NodeStatistics:
-        return NodeStatistics(
-            lost_event_lines=0 if self._events is None else self._events.lost_lines,
-            lost_log_lines=0 if self._log_output is None else self._log_output.lost_lines,
-            refused_status=self.status_admissions.refused,
-            refused_http=self.http_admissions.refused,
-            stalls=self.loop.stalls,
-            stalled_s=round(self.loop.stalled_s, 3),
-            loop_delay=self.loop.delays,
-            lag=self._lag,
-            delivery=self._delivery,
-        )
+    def _statistics(self) -> dict[str, object]:
+        return {
+            "lost_event_lines": 0 if self._events is None else self._events.lost_lines,
+            "lost_log_lines": 0 if self._log_output is None else self._log_output.lost_lines,
+            "refused_status": self.status_admissions.refused,
+            "refused_http": self.http_admissions.refused,
+            "stalls": self.loop.stalls,
+            "stalled_s": round(self.loop.stalled_s, 3),
+            "loop_delay": self.loop.delays,
+            "lag": self._lag,
+            "delivery": self._delivery,
+        }
 
     async def run(self) -> None:
         if self._config.security.insecure:

@@ -7,7 +7,6 @@ import re
 import shutil
 import subprocess
 from collections.abc import Iterator
-from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +46,7 @@ def exported() -> dict[str, dict[str, set[str]]]:
     stack = {**layers, "nakack": {"retransmitted": 9}, "unicast": {"retransmitted": 1}}
     levels = {f"stack.relay.buffer_{each}": Level.of(2, 10, high=5) for each in ("bytes", "entries")}
     statistics = {"stack": stack, "bridge": BridgeStatistics(certificate_expires_s=5.0)}
-    plain = status.to_json(statistics, levels, JournalStatistics(), [], 2.0, replace(NODE, lag={"SFO": Histogram()}))
+    plain = status.to_json(statistics, levels, JournalStatistics(), [], 2.0, {**NODE, "lag": {"SFO": Histogram()}})
     plain["verdict"] = judge(plain, ["SFO"])
     plain["statistics"]["bridge"] = {each: getattr(BridgeStatistics(), each) for each in BridgeStatistics.__slots__}
     plain["statistics"]["bridge"]["certificate_expires_s"] = 5.0

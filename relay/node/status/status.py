@@ -3,13 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import asdict, dataclass, field, fields, is_dataclass
+from dataclasses import asdict, dataclass, fields, is_dataclass
 from enum import Enum
 from typing import Any, Literal
 
 from relay.events import GlobalView, Role, Unreachable
 from relay.node.output.event_json import sites_of
-from relay.node.status.histogram import Histogram
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.model.address import Address
 from sitestack.model.events import Event
@@ -32,22 +31,6 @@ class Identity:
     secure: bool
     #: Empty without HTTP.
     http: str = ""
-
-
-@dataclass(frozen=True, slots=True)
-class NodeStatistics:
-    """Counters of the process."""
-
-    lost_event_lines: int
-    lost_log_lines: int
-    refused_status: int
-    refused_http: int
-    stalls: int
-    stalled_s: float
-    #: Delays of the event loop; and, while HTTP is on, of the deliveries of own multicasts, and of each other site.
-    loop_delay: Histogram = field(default_factory=Histogram)
-    lag: Mapping[str, Histogram] = field(default_factory=dict)
-    delivery: Histogram = field(default_factory=Histogram)
 
 
 class NodeStatus:
@@ -105,12 +88,12 @@ class NodeStatus:
         journal: object,
         problems: list[str],
         now: float,
-        node: NodeStatistics | None = None,
+        node: Mapping[str, object] | None = None,
     ) -> dict[str, Any]:
         """Return the status.
 
         `statistics` and `levels` belong to the channel (None and empty until it opens). `problems`
-        has one sentence for each current failure.
+        has one sentence for each current failure. `node`: counters of the process.
         """
         plain = _plain(statistics) or {}
         return {

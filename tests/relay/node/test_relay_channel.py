@@ -15,6 +15,7 @@ from relay.events import Duty, GlobalView, Unreachable
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
+from relay.node.events import LOGGED
 from sitestack.channel import clock
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
@@ -250,22 +251,14 @@ async def test_a_process_with_other_parameters_is_logged_for_the_operator() -> N
     assert (line["log_level"], line["name"], line["parameters"]) == ("error", "B", "order fifo, agreement survivors")
 
 
-async def test_members_that_do_not_answer_are_logged_for_the_operator() -> None:
-    async with two_sites() as (_, channels):
-        with capture_logs() as logs:
-            stranger = Address(bytes(16))
-            channels["A"]._hand_over([Unreached((stranger,), ("Z",), "merge")])
-    [line] = [each for each in logs if each.get("names") == ["Z"]]
-    assert (line["log_level"], line["attempt"]) == ("warning", "merge")
-
-
-async def test_a_member_that_large_datagrams_do_not_reach_is_logged_for_the_operator() -> None:
-    async with two_sites() as (_, channels):
-        with capture_logs() as logs:
-            events = [NarrowPath(Address(bytes(16)), "Z", size) for size in (1_400, None)]
-            channels["A"]._hand_over(events)
-    narrow, whole = [each for each in logs if each.get("name") == "Z"]
-    assert (narrow["log_level"], narrow["bytes_max"], whole["log_level"]) == ("warning", 1_400, "info")
+def test_events_for_the_operator_are_logged() -> None:
+    stranger = Address(bytes(16))
+    with capture_logs() as logs:
+        for event in (Unreached((stranger,), ("Z",), "merge"), *[NarrowPath(stranger, "Z", size) for size in (1_400, None)]):
+            LOGGED[type(event)](event)
+    silent, narrow, whole = logs
+    assert (silent["log_level"], silent["names"], silent["attempt"]) == ("warning", ["Z"], "merge")
+    assert (narrow["log_level"], narrow["name"], narrow["bytes_max"], whole["log_level"]) == ("warning", "Z", 1_400, "info")
 
 
 async def test_a_configuration_with_problems_is_refused() -> None:

@@ -23,7 +23,8 @@ from relay.node.http.app import Served, make_app
 from relay.node.http.event_ring import EventRing
 from relay.node.http.server import serve_http
 from relay.node.http.token import Tokens
-from relay.node.status.status import Identity, NodeStatistics, NodeStatus
+from relay.node.status.histogram import Histogram
+from relay.node.status.status import Identity, NodeStatus
 from relay.node.status.verdict import judge
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
@@ -49,7 +50,17 @@ LINK = {
     "behind_s": 1.5,
     "lost_parts_entries": 4,
 }
-NODE = NodeStatistics(lost_event_lines=1, lost_log_lines=2, refused_status=3, refused_http=4, stalls=5, stalled_s=6.5)
+NODE = {
+    "lost_event_lines": 1,
+    "lost_log_lines": 2,
+    "refused_status": 3,
+    "refused_http": 4,
+    "stalls": 5,
+    "stalled_s": 6.5,
+    "loop_delay": Histogram(),
+    "lag": {},
+    "delivery": Histogram(),
+}
 
 
 class FakeNode:
