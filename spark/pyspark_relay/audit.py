@@ -45,10 +45,6 @@ class AuditResult:
     verdict: Report
     data: ReportData
 
-    def as_json(self) -> Mapping[str, Any]:
-        """Return the output of `relay audit --json`, which extends that of `relay check --json`."""
-        return self.data.summary
-
 
 def run_audit(spark: SparkSession, paths: Sequence[str], partitions: int, out: Path | None, observe: Observe) -> AuditResult:
     """Audit the journals under these paths; write Parquet tables and report.html to `out`.
@@ -132,7 +128,7 @@ def _conclude(evidence: Evidence, verdict: Report, tables: Mapping[str, DataFram
 
 
 def describe(result: AuditResult) -> list[str]:
-    summary, verdict = result.as_json(), result.verdict
+    summary, verdict = result.data.summary, result.verdict
     lines = list(map(str, verdict.violations))
     lines += [f"Note: {note}" for note in verdict.notes]
     lines += [

@@ -74,7 +74,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
 
         result = run_audit(spark, list(map(str, directories)), count_partitions(size), out, observe)
     if as_json:
-        print_json(result.as_json())
+        print_json(result.data.summary)
     else:
         for line in describe(result):
             stdout.print(Text(line))

@@ -24,6 +24,7 @@ _FATES = {Fate.RUNNING.value: "ended", Fate.STOPPED.value: "ended"}
 class ReportData:
     """The contents of the report, in memory. Times are in seconds since 1970."""
 
+    #: The output of `relay audit --json`, which extends that of `relay check --json`.
     summary: Mapping[str, Any]
     begin_s: float
     end_s: float

@@ -9,7 +9,7 @@ from pathlib import Path
 
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.retention import Retention
-from relay_lab.bench.generate import Fault, GeneratedProcess, Generator, GeneratorPlan
+from relay_lab.bench.generate import GeneratedProcess, Generator, GeneratorPlan
 from sitestack.journal import records
 from sitestack.model.address import Address
 
@@ -23,8 +23,7 @@ class GrowingJournals:
         self.directory = directory
         self.segment_bytes = segment_bytes
         self.retention = Retention(retained_bytes_max)
-        self.generator = Generator(plan)
-        self._records = self.generator.run()
+        self._records = Generator(plan).run()
         self._stores: dict[Address, JournalStore] = {}
         weakref.finalize(self, _close, self._stores)
 
@@ -55,7 +54,6 @@ def _close(stores: dict[Address, JournalStore]) -> None:
         store.close()
 
 
-def small_run(seed: int = 1, deliveries: int = 6_000, rate: int = 1_000, **faults: int) -> GeneratorPlan:
+def small_run(deliveries: int = 6_000) -> GeneratorPlan:
     """Two sites of two; 1,500 messages in about 150 batches."""
-    planted = {Fault(name): times for name, times in faults.items()}
-    return GeneratorPlan(seed=seed, members=2, deliveries=deliveries, rate=rate, faults=planted)
+    return GeneratorPlan(seed=1, members=2, deliveries=deliveries, rate=1_000)
