@@ -42,7 +42,7 @@ def segment(tmp_path: Path) -> Path:
 def test_a_file_cut_at_any_byte_gives_the_records_before_the_torn_tail_which_is_reported(segment: Path) -> None:
     """A process killed while it writes leaves such a tail."""
     whole = segment.read_bytes()
-    offsets = _offsets(whole)
+    offsets = frame_offsets(whole)
     for end in range(len(whole)):
         segment.write_bytes(whole[:end])
         problems: list[Problem] = []
@@ -56,7 +56,7 @@ def test_a_file_cut_at_any_byte_gives_the_records_before_the_torn_tail_which_is_
 @pytest.mark.parametrize("flip", [0x01, 0x80, 0xFF])
 def test_every_flipped_byte_is_reported_with_its_record(segment: Path, flip: int) -> None:
     whole = segment.read_bytes()
-    offsets = _offsets(whole)
+    offsets = frame_offsets(whole)
     for at in range(len(whole)):
         segment.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
         problems: list[Problem] = []
@@ -70,7 +70,7 @@ def test_every_flipped_byte_is_reported_with_its_record(segment: Path, flip: int
 
 def test_only_the_damaged_record_is_lost_when_its_length_is_good(segment: Path) -> None:
     whole = segment.read_bytes()
-    second = _offsets(whole)[3]  # header, vector, first delivery, second delivery
+    second = frame_offsets(whole)[3]  # header, vector, first delivery, second delivery
     at = second + FRAME.size + 5
     segment.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
     problems: list[Problem] = []
@@ -138,7 +138,7 @@ def _decode(payload: bytes) -> None:
         return
 
 
-def _offsets(data: bytes) -> list[int]:
+def frame_offsets(data: bytes) -> list[int]:
     """Where the frames of an intact segment begin."""
     offsets, at = [], 0
     while at < len(data):

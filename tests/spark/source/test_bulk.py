@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from pathlib import Path
 from typing import Any
@@ -14,21 +13,15 @@ from hypothesis import strategies as st
 from pyspark_relay.source import bulk
 from pyspark_relay.source.bulk import Chunk, read_bulk
 from relay.journal import JournalOptions, JournalStore, Problem, read_segment
-from relay.journal.encoding import FRAME, KINDS
+from relay.journal.encoding import KINDS
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from tests.relay.journal.any_record import any_record
+from tests.relay.journal.test_damage import UUID, VID, deliver, frame_offsets
 
-UUID = Address(bytes(range(16)))
-VID = ViewId(1, UUID)
 EVERYTHING = tuple(KINDS.values())
-
-
-def deliver(n: int) -> records.Deliver:
-    sizes, digest = struct.pack("<2I", 10, 20), bytes([n]) * 32
-    return records.Deliver(n, n, "NYC", UUID, Scope.ALL, n, 2, "local", n, VID, {"NYC": VID}, sizes, digest, b"body")
 
 
 def send(n: int) -> records.Send:
@@ -124,7 +117,7 @@ def test_a_sound_frame_that_is_no_record_is_reported_and_its_neighbours_are_read
     broken.write(records.Deliver(1, 1, "NYC", UUID, Scope.ALL, 1, 0, "local", 1, VID, {"NYC": VID}, b"", bytes(32)))
     broken.close()
     data = next((tmp_path / "other").glob("*.rlj")).read_bytes()
-    segment.write_bytes(segment.read_bytes() + data[frames(data)[-1] :])
+    segment.write_bytes(segment.read_bytes() + data[frame_offsets(data)[-1] :])
     assert_reads_the_same(segment)
     _, problems = flat(read_bulk(segment, EVERYTHING))
     assert [problem.what for problem in problems] == ["not a record: batch"]
@@ -132,7 +125,7 @@ def test_a_sound_frame_that_is_no_record_is_reported_and_its_neighbours_are_read
 
 def test_a_part_returns_the_records_that_begin_in_it_and_knows_the_earlier_views(tmp_path: Path) -> None:
     segment = write(tmp_path, WRITTEN)
-    offsets = frames(segment.read_bytes())
+    offsets = frame_offsets(segment.read_bytes())
     for cut in offsets:
         first, _ = flat(read_bulk(segment, EVERYTHING, 0, cut))
         rest, problems = flat(read_bulk(segment, EVERYTHING, cut))
@@ -145,11 +138,3 @@ def test_a_part_returns_the_records_that_begin_in_it_and_knows_the_earlier_views
 def test_a_file_that_is_gone_is_a_problem_and_no_crash(tmp_path: Path) -> None:
     _, problems = flat(read_bulk(tmp_path / "gone.rlj", EVERYTHING))
     assert [problem.kind for problem in problems] == ["unreadable"]
-
-
-def frames(data: bytes) -> list[int]:
-    """Where each frame begins."""
-    offsets = [0]
-    while offsets[-1] < len(data):
-        offsets.append(offsets[-1] + FRAME.size + int(FRAME.unpack_from(data, offsets[-1])[0]))
-    return offsets[:-1]
