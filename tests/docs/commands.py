@@ -185,7 +185,6 @@ NOT_RUN = {
     ".venv/bin/python -m tests.mutants ": _MINUTES,
     "python -m tests.mutants": _MINUTES,
     "python -m tests.docs.wire_page": _REWRITES,
-    "python -m tests.spark.promises.planted ": _MINUTES,
     "python -m tests.spark.standalone ": _MINUTES,
     "python -m tests.relay.node.late_site ": _MINUTES,
     "relay bench all ": _MINUTES,

@@ -1,17 +1,10 @@
-"""Planted faults: whether the audit finds each of them at its place, and agrees with the check.
-
-    python -m tests.spark.promises.planted [--times 20] [--seed 0]
-
-makes journals with so many faults of each kind, and prints how many of them `relay audit` found and located.
-"""
+"""Planted faults: whether the audit finds each of them at its place, and agrees with the check."""
 
 from __future__ import annotations
 
-import argparse
 import json
 import subprocess
 import sys
-import tempfile
 from collections import Counter
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -81,23 +74,3 @@ def is_located(fault: Mapping[str, Any], findings: Found) -> bool:
 def _relay(*arguments: object) -> subprocess.CompletedProcess[str]:
     command = [sys.executable, "-m", "relay", *map(str, arguments)]
     return subprocess.run(command, capture_output=True, text=True, check=False)
-
-
-def main() -> int:
-    """Print the campaign's table; 0 when everything was found and both agree."""
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--times", type=int, default=20)
-    parser.add_argument("--seed", type=int, default=0)
-    options = parser.parse_args()
-    with tempfile.TemporaryDirectory(prefix="relay-planted-") as directory:
-        campaign = run_campaign(Path(directory), options.times, options.seed)
-    located = campaign.located()
-    for kind in KINDS.values():
-        print(f"{kind}: {located[kind]} of {options.times} found and located")
-    differences = campaign.differences()
-    print("\n".join(differences) or f"audit and check agree: {len(campaign.check['violations'])} violations, equal counts")
-    return 0 if not differences and all(located[kind] == options.times for kind in KINDS.values()) else 1
-
-
-if __name__ == "__main__":
-    sys.exit(main())
