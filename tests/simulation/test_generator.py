@@ -17,9 +17,8 @@ from relay_lab.simulation.coverage import find_missing
 from relay_lab.simulation.covering import Covering, pair_of
 from relay_lab.simulation.dice import Scenario
 from relay_lab.simulation.dimensions import FAULTS, ROOMY, ROWS, SMALL_BUDGETS, SPACES, covering
-from relay_lab.simulation.faults import Fault, Flood, Pause, SlowWan, WanCut, sites_of
+from relay_lab.simulation.faults import FailingDisk, Fault, Flood, GreyFault, Pause, SlowApplication, SlowWan, WanCut, sites_of
 from relay_lab.simulation.generator import LASTING_S_MAX, LASTING_S_MIN, names_met
-from relay_lab.simulation.grey_faults import FailingDisk, GreyFault, SlowApplication
 from relay_lab.simulation.plan import LOAD_S
 
 PLANS = [draw(seed) for seed in range(2 * ROWS)]

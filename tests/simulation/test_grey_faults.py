@@ -8,8 +8,21 @@ import pytest
 
 from relay_lab.sim.process import Process
 from relay_lab.simulation import Plan, SeedRun
-from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, SlowWan, WanCut
-from relay_lab.simulation.grey_faults import DeadInterface, GreyFault, Hole, LateLetters, NarrowWire, SlowApplication, SmallOnly
+from relay_lab.simulation.faults import (
+    DeadInterface,
+    Fault,
+    Flood,
+    GreyFault,
+    Hole,
+    Kill,
+    LateLetters,
+    NarrowWire,
+    Pause,
+    SlowApplication,
+    SlowWan,
+    SmallOnly,
+    WanCut,
+)
 from relay_lab.simulation.process import RelayProcess
 from sitestack.journal import records
 from sitestack.layers.flow_control import FlowControl

@@ -9,8 +9,7 @@ import pytest
 
 from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
-from relay_lab.simulation.faults import Flood, Kill
-from relay_lab.simulation.grey_faults import NarrowWire
+from relay_lab.simulation.faults import Flood, Kill, NarrowWire
 from relay_lab.simulation.liveness import SIZE
 from relay_lab.simulation.verdict import SeedVerdict
 from sitestack.journal import records

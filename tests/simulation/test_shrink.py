@@ -7,8 +7,7 @@ from dataclasses import replace
 import pytest
 
 from relay_lab.simulation import Plan, SeedRun, draw
-from relay_lab.simulation.faults import CutStream, Kill, Leave, Pause, SlowWan, Split, WanCut
-from relay_lab.simulation.grey_faults import Hole
+from relay_lab.simulation.faults import CutStream, Hole, Kill, Leave, Pause, SlowWan, Split, WanCut
 from relay_lab.simulation.shrink import RUNS_MAX, shrink
 from sitestack.layers.membership import flush
 

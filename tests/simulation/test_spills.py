@@ -12,8 +12,7 @@ from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
 from relay_lab.simulation.dimensions import ROOMY
-from relay_lab.simulation.faults import Fault, Flood, Kill, WanCut
-from relay_lab.simulation.grey_faults import FailingDisk
+from relay_lab.simulation.faults import FailingDisk, Fault, Flood, Kill, WanCut
 from relay_lab.simulation.shortage import Shortage
 from sitestack.journal import records
 from tests.harness.journals import Told

@@ -1,7 +1,7 @@
 """Faults of a simulated world as plain data, so that a plan can be stored, and shrunk by leaving some out.
 
-In all of them `at` is the time in virtual seconds after the start of the load, `site` a name, and
-`rank` a place in the site's view at that time; 0 is the coordinator; a rank beyond the end means the last member.
+In all of them `at` is the time in virtual seconds after the start of the load, `length` how long it lasts, `site` a
+name, and `rank` a place in the site's view at that time; 0 is the coordinator; a rank beyond the end means the last member.
 """
 
 from __future__ import annotations
@@ -9,17 +9,39 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Literal
 
-from relay_lab.simulation.grey_faults import GreyFault
 from sitestack.stack.turn import Step
 
 
 @dataclass(frozen=True, slots=True)
-class Kill:
-    """A process dies, as by kill -9, and perhaps another starts at its address."""
-
+class _Moment:
     at: float
+
+
+@dataclass(frozen=True, slots=True)
+class _Member(_Moment):
     site: str
     rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class _Lasting(_Moment):
+    length: float
+
+
+@dataclass(frozen=True, slots=True)
+class _LastingInSite(_Lasting):
+    site: str
+
+
+@dataclass(frozen=True, slots=True)
+class _LastingAtMember(_LastingInSite):
+    rank: int
+
+
+@dataclass(frozen=True, slots=True)
+class Kill(_Member):
+    """A process dies, as by kill -9, and perhaps another starts at its address."""
+
     #: Datagrams that the process still sends before it dies.
     datagrams: int
     #: Seconds until a new process starts at the same physical address; None for never.
@@ -30,78 +52,53 @@ class Kill:
 
 
 @dataclass(frozen=True, slots=True)
-class Replace:
+class Replace(_Member):
     """A process dies, and another takes its address at once, before any member has noticed (F31, A3)."""
-
-    at: float
-    site: str
-    rank: int
 
 
 @dataclass(frozen=True, slots=True)
-class Leave:
+class Leave(_Member):
     """A process leaves gracefully, and perhaps another starts at its address."""
 
-    at: float
-    site: str
-    rank: int
     restart_after: float | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Move:
+class Move(_Member):
     """A process moves to another address, as when a network interface fails over (F42, A1)."""
-
-    at: float
-    site: str
-    rank: int
 
 
 @dataclass(frozen=True, slots=True)
-class CutStream:
+class CutStream(_Moment):
     """Every open bridge connection breaks, somewhere in the middle of its bytes."""
 
-    at: float
     #: Only connections between these two sites; None for all.
     between: tuple[str, str] | None = None
 
 
 @dataclass(frozen=True, slots=True)
-class Burst:
+class Burst(_Lasting):
     """Nothing arrives inside any site for a while."""
-
-    at: float
-    length: float
 
 
 @dataclass(frozen=True, slots=True)
-class Split:
+class Split(_LastingInSite):
     """A site is partitioned for a while: the first hosts do not reach the others, nor, unless `one_way`, the reverse."""
 
-    at: float
-    length: float
-    site: str
     #: Hosts on the first side, in order of their numbers.
     hosts: int
     one_way: bool
 
 
 @dataclass(frozen=True, slots=True)
-class Pause:
+class Pause(_LastingAtMember):
     """A process is stopped for a while, as by SIGSTOP and SIGCONT."""
-
-    at: float
-    length: float
-    site: str
-    rank: int
 
 
 @dataclass(frozen=True, slots=True)
-class WanCut:
+class WanCut(_Lasting):
     """No bytes pass between two sites for a while, in both directions or in one; nothing is reported either."""
 
-    at: float
-    length: float
     one_way: bool
     #: The two sites; None for any two.
     between: tuple[str, str] | None = None
@@ -110,32 +107,25 @@ class WanCut:
 
 
 @dataclass(frozen=True, slots=True)
-class RouterDies:
+class RouterDies(_Lasting):
     """The gossip router between two sites dies, and restarts later."""
 
-    at: float
-    length: float
     between: tuple[str, str]
 
 
 @dataclass(frozen=True, slots=True)
-class PeerRemoved:
+class PeerRemoved(_LastingInSite):
     """The members of a site reload their files without a peer, and later with it."""
 
-    at: float
-    length: float
-    site: str
     peer: str
     #: Seconds between the reloads of two members.
     apart_s: float
 
 
 @dataclass(frozen=True, slots=True)
-class SlowWan:
+class SlowWan(_Lasting):
     """Traffic between all sites is late for a while, and optionally limited in rate (F26)."""
 
-    at: float
-    length: float
     delay_s: float
     #: In each direction of a connection; None: no limit.
     bytes_per_s: float | None
@@ -144,13 +134,9 @@ class SlowWan:
 
 
 @dataclass(frozen=True, slots=True)
-class Reset:
+class Reset(_LastingAtMember):
     """Two members exchange unicasts over a bad wire, and half-way forget their unicast connection (U1, U3, U4, U6)."""
 
-    at: float
-    length: float
-    site: str
-    rank: int
     #: The rank of the other member.
     peer: int
     #: Unicasts from the first member to the second, about half of them after the reset.
@@ -164,17 +150,77 @@ class Reset:
 
 
 @dataclass(frozen=True, slots=True)
-class Flood:
-    at: float
-    length: float
-    site: str
+class Flood(_LastingInSite):
     messages: int
     unicast_share: float
     #: Largest message in bytes; None: as large as the plan's other messages.
     size_max: int | None = None
 
 
-WholeFault = (
+# -- grey faults: some function fails, and all processes stay alive ----------------------------------------------------
+
+
+@dataclass(frozen=True, slots=True)
+class Hole(_LastingAtMember):
+    """Two members do not reach each other, or only one way, while all other members reach both."""
+
+    #: The rank of the other member; nothing gets there, nor, unless `one_way`, back.
+    peer: int
+    one_way: bool
+
+
+@dataclass(frozen=True, slots=True)
+class SmallOnly(_LastingAtMember):
+    """Datagrams above the size limit of a wire are lost on their way to a member, and small ones pass: a wrong MTU."""
+
+    #: The rank of the only member whose large datagrams are lost; None: those of all.
+    peer: int | None
+    bytes_max: int
+
+
+@dataclass(frozen=True, slots=True)
+class NarrowWire(_LastingAtMember):
+    """A member's wire has a low rate, each way, and a short queue."""
+
+    bytes_per_s: float
+    #: A datagram is lost when more than this waits before it.
+    queue_bytes: int
+
+
+@dataclass(frozen=True, slots=True)
+class SlowApplication(_LastingAtMember):
+    """A member's application reads few bytes a second, or none."""
+
+    bytes_per_s: float
+    #: As in `Leave`: its member leaves when it takes nothing for too long.
+    restart_after: float | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class LateLetters(_LastingInSite):
+    """The members of a site send unicasts to processes that are not there any more, in their own site and in others."""
+
+    messages: int
+
+
+@dataclass(frozen=True, slots=True)
+class FailingDisk(_LastingAtMember):
+    """A member's disk fails to write for a while, and perhaps to read."""
+
+    is_unreadable: bool
+
+
+@dataclass(frozen=True, slots=True)
+class DeadInterface(_LastingInSite):
+    """One of the two interfaces of a member carries nothing, or of all members: a dead switch."""
+
+    #: None: of all members.
+    rank: int | None
+    network: int
+
+
+GreyFault = Hole | SmallOnly | NarrowWire | SlowApplication | LateLetters | FailingDisk | DeadInterface
+Fault = (
     Kill
     | Replace
     | Leave
@@ -189,8 +235,8 @@ WholeFault = (
     | SlowWan
     | Reset
     | Flood
+    | GreyFault
 )
-Fault = WholeFault | GreyFault
 
 
 def sites_of(fault: Fault) -> tuple[str, ...]:

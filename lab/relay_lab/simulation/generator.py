@@ -20,8 +20,7 @@ from relay.gateway.wire import DATA_OVERHEAD_BYTES
 from relay_lab.simulation import scenarios
 from relay_lab.simulation.dice import draw_delay, draw_site
 from relay_lab.simulation.dimensions import SPACES, Kind, Members, Topology, Upto, row_of
-from relay_lab.simulation.faults import Fault, Flood, Kill, Pause, Reset, SlowWan, WanCut, sites_of
-from relay_lab.simulation.grey_faults import GreyFault, LateLetters
+from relay_lab.simulation.faults import Fault, Flood, GreyFault, Kill, LateLetters, Pause, Reset, SlowWan, WanCut, sites_of
 from relay_lab.simulation.load import FLOOD_BYTES_MAX
 from relay_lab.simulation.plan import LOAD_S, Plan
 from sitestack.stack.turn import STEPS, Step

@@ -6,15 +6,21 @@ import random
 
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.dice import back_s, draw_site, moment
-from relay_lab.simulation.faults import Fault, Flood, Kill, Leave, Pause, Split, WanCut
-from relay_lab.simulation.grey_faults import (
+from relay_lab.simulation.faults import (
     DeadInterface,
     FailingDisk,
+    Fault,
+    Flood,
     Hole,
+    Kill,
     LateLetters,
+    Leave,
     NarrowWire,
+    Pause,
     SlowApplication,
     SmallOnly,
+    Split,
+    WanCut,
 )
 from relay_lab.simulation.plan import LOAD_S, Plan
 

@@ -12,13 +12,13 @@ from relay_lab.sim import network_faults
 from relay_lab.sim.network_faults import PacketFault
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
-from relay_lab.simulation.faults import Leave
-from relay_lab.simulation.grey_faults import (
+from relay_lab.simulation.faults import (
     DeadInterface,
     FailingDisk,
     GreyFault,
     Hole,
     LateLetters,
+    Leave,
     NarrowWire,
     SlowApplication,
     SmallOnly,

@@ -18,15 +18,17 @@ from relay_lab.simulation.faults import (
     CutStream,
     Fault,
     Flood,
+    LateLetters,
+    NarrowWire,
     PeerRemoved,
     Reset,
     RouterDies,
     SlowWan,
+    SmallOnly,
     Split,
     WanCut,
     sites_of,
 )
-from relay_lab.simulation.grey_faults import LateLetters, NarrowWire, SmallOnly
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
 from sitestack.journal import records

@@ -18,6 +18,7 @@ from relay_lab.simulation.faults import (
     CutStream,
     Fault,
     Flood,
+    GreyFault,
     Kill,
     Leave,
     Move,
@@ -30,7 +31,6 @@ from relay_lab.simulation.faults import (
     Split,
     WanCut,
 )
-from relay_lab.simulation.grey_faults import GreyFault
 from relay_lab.simulation.grey_nemesis import GreyNemesis
 from relay_lab.simulation.load import Load
 from relay_lab.simulation.plan import Plan

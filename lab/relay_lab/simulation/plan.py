@@ -11,8 +11,7 @@ from typing import Literal
 
 from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig
-from relay_lab.simulation.faults import Fault
-from relay_lab.simulation.grey_faults import SlowApplication
+from relay_lab.simulation.faults import Fault, SlowApplication
 from sitestack.config import Agreement, Order
 from sitestack.layers.membership.config import WhenSplit
 

@@ -18,7 +18,7 @@ from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from relay_lab.simulation import application, map_users
 from relay_lab.simulation.containers import crowded
-from relay_lab.simulation.grey_faults import SlowApplication
+from relay_lab.simulation.faults import SlowApplication
 from relay_lab.simulation.introductions import check_introduced
 from relay_lab.simulation.liveness import DETECTION_S, Liveness
 from relay_lab.simulation.lock_users import AGREED_S_MAX, find_violations
