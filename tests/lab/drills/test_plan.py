@@ -173,6 +173,8 @@ async def test_all_drills_can_be_done_on_this_machine() -> None:
 
 
 def test_verbs_that_containers_do_not_support_are_refused() -> None:
+    twice, _ = read_drill(drill(method=[{"do": "duplicate", "link": "NYC - SFO", "amount": 0.1}]))
+    assert [each.partition(":")[0] for each in compose._refuse_verbs(twice)] == ["duplicate and reorder need --on local"]
     for name, told in (("slow-consumer", "stop-reader needs --on local"), ("disk-full", "fill-disk needs --on local")):
         assert [each.partition(":")[0] for each in compose._refuse_verbs(find_drill(name))] == [told]
     assert not list(compose._refuse_verbs(find_drill("stalled-loop")))

@@ -1,5 +1,4 @@
-"""Proxies on the links between sites, for faults beyond packets: half-open always, delay without
-sch_netem.
+"""Proxies on the links between sites, for faults beyond packets: half-open and delay.
 
 They listen on this machine at the gateway address of the WAN, at a port for each pair of a caller
 and a called member.
@@ -18,6 +17,8 @@ from relay_lab.drills.network import Network
 from relay_lab.drills.plan import Drill, Seat, between_sites, parse_link
 from relay_lab.drills.proxy import StreamProxy, bind_streams
 
+#: Verbs that only a proxy supports, between sites.
+PROXIES_ONLY = ("half-open", "delay")
 #: The first port of the proxies at the gateway of a run's network.
 _PORT = 17_700
 #: Place of the first member's address in the subnet; the engine takes earlier ones.
@@ -42,10 +43,9 @@ def is_between_sites(drill: Drill, link: str) -> bool:
     return one.site != other.site
 
 
-def leads_by_proxies(drill: Drill, netem: bool) -> bool:
-    """Return whether the drill injects a fault between sites that only a proxy can; `netem`: whether the kernel has it."""
-    verbs = {action.do for action in drill.method if action.link and is_between_sites(drill, action.link)}
-    return "half-open" in verbs or ("delay" in verbs and not netem)
+def leads_by_proxies(drill: Drill) -> bool:
+    """Return whether the drill injects a fault between sites that only a proxy can."""
+    return any(action.do in PROXIES_ONLY and is_between_sites(drill, action.link) for action in drill.method)
 
 
 def plan_detours(seats: Sequence[Seat], subnet: str) -> Detours:

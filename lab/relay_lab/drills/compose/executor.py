@@ -14,15 +14,7 @@ import trio
 from relay_lab.drills.blockable import BLOCK, UNBLOCK
 from relay_lab.drills.child import fetch_over_http, last_words
 from relay_lab.drills.compose.engine import Container, Engine
-from relay_lab.drills.compose.packets import (
-    NETEM,
-    SHAPING,
-    drop_rules,
-    filter_packets,
-    interfaces,
-    shape_traffic,
-    shaping_commands,
-)
+from relay_lab.drills.compose.packets import drop_rules, filter_packets, interfaces, shape_traffic, shaping_commands
 from relay_lab.drills.executor import Executor, MemberDied, Pair, PlaceFailed, Status
 from relay_lab.drills.network import OPEN, Condition, Network, harmed
 from relay_lab.drills.plan import Seat, between_sites
@@ -195,7 +187,7 @@ class ComposeExecutor(Executor):
             pairs = [pair for pair in pairs if self._conditions.get(pair, OPEN) != OPEN]
         else:
             self._tell_means(do)
-        self._shaped = self._shaped or do in SHAPING
+        self._shaped = self._shaped or do == "slow"
         for pair in pairs:
             self._conditions[pair] = harmed(self._conditions.get(pair, OPEN), do, amount)
         await self._harm({seat for pair in pairs for seat in pair})
@@ -212,8 +204,7 @@ class ComposeExecutor(Executor):
 
     def _tell_means(self, do: str) -> None:
         means = {"lose": "iptables, statistic", "mtu": "iptables, length", "slow": "tc, htb"}
-        how = means.get(do, "tc, netem" if do in NETEM else "iptables, DROP")
-        self._used(f"{do}: {how}, in the network namespaces of the containers.")
+        self._used(f"{do}: {means.get(do, 'iptables, DROP')}, in the network namespaces of the containers.")
 
     def _between_sites(self, pairs: Sequence[Pair]) -> str:
         """Return the last site if all these pairs are links between sites, else an empty text."""

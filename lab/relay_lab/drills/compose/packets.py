@@ -8,38 +8,35 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from relay_lab.drills.child import run_command
-from relay_lab.drills.compose.detours import is_between_sites, leads_by_proxies
+from relay_lab.drills.compose.detours import PROXIES_ONLY, is_between_sites, leads_by_proxies
 from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.network import Condition
 from relay_lab.drills.plan import Action, Drill, parse_link
 
 #: Verbs that no proxy supports between sites: a connection has no packets.
-_PACKETS_ONLY = ("lose", "duplicate", "reorder", "mtu")
+_PACKETS_ONLY = ("lose", "mtu")
 #: Seconds for a command, which may wait for the lock of iptables.
 _LIMIT_S = 30.0
 
 
-def refuse_links(drill: Drill, netem: bool) -> Iterator[str]:
-    """Yield sentences on link faults that this machine does not support."""
-    detoured = leads_by_proxies(drill, netem)
+def refuse_links(drill: Drill) -> Iterator[str]:
+    """Yield sentences on link faults that containers do not support."""
+    detoured = leads_by_proxies(drill)
     between = [action for action in drill.method if action.link and is_between_sites(drill, action.link)]
     inside = [action for action in drill.method if action.link and action not in between]
-    if any(action.do == "half-open" for action in inside):
-        yield "half-open is not supported inside a site: a packet filter cannot accept connections."
-    packets = [action for action in [*inside, *([] if detoured else between)] if action.do not in ("heal", "half-open")]
-    if not netem and (lacking := dict.fromkeys(action.do for action in packets if action.do in NETEM)):
-        yield f"{', '.join(lacking)}: the kernel lacks sch_netem."
+    if lacking := dict.fromkeys(action.do for action in inside if action.do in PROXIES_ONLY):
+        yield f"{', '.join(lacking)}: not supported inside a site: there are proxies between the sites only."
     if detoured and (lost := dict.fromkeys(action.do for action in between if action.do in _PACKETS_ONLY)):
         yield f"{', '.join(lost)}: not supported between sites together with half-open or delay, which use proxies."
+    packets = [action for action in [*inside, *([] if detoured else between)] if action.do not in ("heal", *PROXIES_ONLY)]
     yield from _refuse_tools([action for action in packets if not cuts_sites(drill, action)])
 
 
 def _refuse_tools(packets: Sequence[Action]) -> Iterator[str]:
     if not packets:
         return
-    dropping, shaping = [any(action.do in verbs for action in packets) for verbs in (DROPPING, SHAPING)]
-    needed = {"nsenter": True, "iptables-restore": dropping, "tc": shaping}
-    if missing := [tool for tool, wanted in needed.items() if wanted and shutil.which(tool) is None]:
+    needed = ["nsenter", "iptables-restore", *["tc" for action in packets if action.do == "slow"][:1]]
+    if missing := [tool for tool in needed if shutil.which(tool) is None]:
         yield f"Faults of links between containers need programs that this machine lacks: {' and '.join(missing)}."
     if os.geteuid() != 0:
         yield "Faults of single links between containers need root; cutting whole sites does not."
@@ -49,15 +46,6 @@ def cuts_sites(drill: Drill, action: Action) -> bool:
     """Return whether an action cuts whole sites off from each other."""
     one, other, both = parse_link(action.link, drill.sites, drill.members)
     return action.do in ("cut", "stall") and both and not one.who and not other.who and one.site != other.site
-
-
-async def has_netem() -> bool:
-    """Return whether the kernel has sch_netem, tried in a throw-away namespace."""
-    if shutil.which("unshare") is None or shutil.which("tc") is None:
-        return False
-    tried = " && ".join(f"tc {command}" for command in shaping_commands(["lo"], {"192.0.2.1": Condition(delay_s=0.001)})[1:])
-    done = await run_command(["unshare", "--net", "sh", "-c", tried], _LIMIT_S, name="tc")
-    return done.returncode == 0
 
 
 def interfaces(pid: int) -> list[str]:
@@ -92,20 +80,12 @@ def _inside(pid: int, command: Sequence[str]) -> list[str]:
 
 
 CHAIN = "RELAY-DRILL"
-DROPPING = ("cut", "stall", "lose", "mtu", "heal")
-#: Verbs by traffic control; those of NETEM need sch_netem.
-SHAPING = ("slow", "delay", "duplicate", "reorder")
-NETEM = ("delay", "duplicate", "reorder")
 _LENGTH_MAX = 65_535
 #: A rate without effect.
 _UNHARMED = "10gbit"
 #: Queue of a slow link in seconds at its rate, and its least size in bytes.
 _WAITING_S = 0.5
 _WAITING_BYTES_MIN = 16_384
-#: Delay of the packets that reordered ones overtake.
-_OVERTAKEN_S = 0.01
-#: Length of netem's queue in packets.
-_NETEM_PACKETS = 10_000
 
 
 def drop_rules(incoming: Mapping[str, Condition]) -> str:
@@ -126,7 +106,7 @@ def drop_rules(incoming: Mapping[str, Condition]) -> str:
 
 def shaping_commands(interfaces: Sequence[str], outgoing: Mapping[str, Condition]) -> list[str]:
     """Return commands for `tc` that apply the condition of each destination address; each address has a class."""
-    harmed = {address: condition for address, condition in outgoing.items() if condition.bytes_per_s or _netem(condition)}
+    harmed = {address: condition for address, condition in outgoing.items() if condition.bytes_per_s}
     lines = []
     for interface in interfaces:
         lines.append(f"qdisc del dev {interface} root")
@@ -135,23 +115,9 @@ def shaping_commands(interfaces: Sequence[str], outgoing: Mapping[str, Condition
             lines.append(f"class add dev {interface} parent 1: classid 1:1 htb rate {_UNHARMED}")
         for number, (address, condition) in enumerate(harmed.items(), 2):
             place = f"1:{number:x}"
-            rate = f"{int(condition.bytes_per_s * 8)}bit" if condition.bytes_per_s else _UNHARMED
-            lines.append(f"class add dev {interface} parent 1: classid {place} htb rate {rate}")
+            lines.append(f"class add dev {interface} parent 1: classid {place} htb rate {int(condition.bytes_per_s * 8)}bit")
             waiting = max(int(condition.bytes_per_s * _WAITING_S), _WAITING_BYTES_MIN)
-            queue = _netem(condition) or f"bfifo limit {waiting}"
-            lines.append(f"qdisc add dev {interface} parent {place} handle {number:x}0: {queue}")
+            lines.append(f"qdisc add dev {interface} parent {place} handle {number:x}0: bfifo limit {waiting}")
             matching = f"u32 match ip dst {address}/32 flowid {place}"
             lines.append(f"filter add dev {interface} parent 1: protocol ip prio {number} {matching}")
     return lines
-
-
-def _netem(condition: Condition) -> str:
-    # Netem reorders by delaying all but a few.
-    delay_s = max(condition.delay_s, _OVERTAKEN_S if condition.reordering else 0.0)
-    words = [
-        f"delay {delay_s * 1e3:g}ms" if delay_s else "",
-        f"duplicate {condition.duplication * 100:g}%" if condition.duplication else "",
-        f"reorder {condition.reordering * 100:g}%" if condition.reordering else "",
-    ]
-    told = " ".join(word for word in words if word)
-    return f"netem limit {_NETEM_PACKETS} {told}" if told else ""

@@ -20,7 +20,7 @@ from relay_lab.drills.child import run_command
 from relay_lab.drills.compose.detours import Detours, leads_by_proxies, plan_detours, start_detours
 from relay_lab.drills.compose.engine import Engine
 from relay_lab.drills.compose.executor import ComposeExecutor, Setting
-from relay_lab.drills.compose.packets import SHAPING, has_netem, refuse_links
+from relay_lab.drills.compose.packets import refuse_links
 from relay_lab.drills.compose.project import (
     TOKEN,
     Topology,
@@ -56,7 +56,6 @@ class _Ready:
     topology: Topology
     configurations: Mapping[str, Mapping[str, Any]]
     image: str
-    netem: bool
 
 
 class ComposeVenue:
@@ -71,8 +70,7 @@ class ComposeVenue:
         engine = await trio.to_thread.run_sync(Engine)
         resolved = json.loads(await _compose(["--file", str(file), "config", "--format", "json"]))
         topology, configurations = read_sites(file, resolved)
-        netem = await has_netem()
-        if refusals := [*topology.refuse(drill), *_refuse_verbs(drill), *refuse_links(drill, netem)]:
+        if refusals := [*topology.refuse(drill), *_refuse_verbs(drill), *refuse_links(drill)]:
             raise ConfigurationError("\n".join(f"{_OPTION}: {refusal}" for refusal in refusals))
         name = resolved["services"][next(iter(topology.services.values()))]["image"]
         builder = [
@@ -80,7 +78,7 @@ class ComposeVenue:
         ]
         await _compose(["--file", str(file), "build", *builder[:1]])
         image = await trio.to_thread.run_sync(engine.image_id, name)
-        self._ready = _Ready(engine, resolved, topology, configurations, image, netem)
+        self._ready = _Ready(engine, resolved, topology, configurations, image)
 
     def open(self, drill: Drill, seed: int, directory: Path, journal: Path) -> Place:
         assert self._ready is not None
@@ -112,6 +110,8 @@ def _refuse_verbs(drill: Drill) -> Iterator[str]:
         yield "upgrade needs --on local: containers all run the image of the compose file."
     if drill.does("stop-reader"):
         yield "stop-reader needs --on local: in containers the engine itself reads the output."
+    if drill.does("duplicate", "reorder"):
+        yield "duplicate and reorder need --on local: nothing between containers does that to packets."
     if drill.does("fill-disk", "free-disk"):
         yield "fill-disk needs --on local: in containers the journals share one volume."
 
@@ -125,7 +125,7 @@ async def _open(ready: _Ready, drill: Drill, directory: Path, journal: Path) -> 
     topology = ready.topology
     subnets = draw_subnets([*topology.networks.values(), topology.wan], taken, system)
     seats = list(topology.services)
-    detours = plan_detours(seats, subnets[topology.wan]) if leads_by_proxies(drill, ready.netem) else None
+    detours = plan_detours(seats, subnets[topology.wan]) if leads_by_proxies(drill) else None
     files = _configurations(ready, drill, directory, subnets)
     plain = derive_project(ready.resolved, topology, ready.image, files, subnets, detours, blockable=drill.does("block"))
     file.write_text(json.dumps({"name": project, **plain}, indent=2), encoding="utf-8")
@@ -219,7 +219,7 @@ def _derived(ready: _Ready, drill: Drill, site: str, subnets: Mapping[str, str])
     """Return the configuration of a site, without multicast where traffic control acts inside sites:
     it cannot tell receivers apart.
     """
-    shaped = drill.harms_sites and any(action.do in SHAPING for action in drill.method)
+    shaped = drill.harms_sites and drill.does("slow")
     base = ready.configurations[ready.topology.files[site]]
     return derive_configuration(base, drill, subnets[ready.topology.networks[site]], multicast=not shaped)
 

@@ -15,7 +15,6 @@ from relay_lab.drills.compose.packets import (
     cuts_sites,
     drop_rules,
     filter_packets,
-    has_netem,
     interfaces,
     refuse_links,
     shape_traffic,
@@ -47,18 +46,18 @@ def test_long_packets_are_dropped_and_some_others_at_random() -> None:
 
 
 def test_each_harmed_destination_has_a_class_of_its_own() -> None:
-    slow = Condition(delay_s=0.04, bytes_per_s=1000, duplication=0.1, reordering=0.5)
+    slow = Condition(bytes_per_s=1000)
     assert shaping_commands(["eth0"], {"198.19.1.2": OPEN, "198.19.1.3": slow}) == [
         "qdisc del dev eth0 root",
         "qdisc add dev eth0 root handle 1: htb default 1",
         "class add dev eth0 parent 1: classid 1:1 htb rate 10gbit",
         "class add dev eth0 parent 1: classid 1:2 htb rate 8000bit",
-        "qdisc add dev eth0 parent 1:2 handle 20: netem limit 10000 delay 40ms duplicate 10% reorder 50%",
+        "qdisc add dev eth0 parent 1:2 handle 20: bfifo limit 16384",
         "filter add dev eth0 parent 1: protocol ip prio 2 u32 match ip dst 198.19.1.3/32 flowid 1:2",
     ]
 
 
-def test_a_slow_link_needs_no_netem_and_holds_no_more_than_half_a_second() -> None:
+def test_a_slow_link_holds_no_more_than_half_a_second() -> None:
     commands = shaping_commands(["eth0", "eth1"], {"198.19.1.3": Condition(bytes_per_s=100_000)})
     assert commands[4] == "qdisc add dev eth0 parent 1:2 handle 20: bfifo limit 50000"
     assert len(commands) == 12
@@ -69,36 +68,29 @@ def test_an_open_link_only_removes_earlier_traffic_shaping() -> None:
 
 
 @pytest.mark.parametrize(
-    ("do", "link", "netem", "told"),
+    ("do", "link", "told"),
     [
-        ("delay", "NYC - NYC", False, "delay: the kernel lacks sch_netem."),
-        ("delay", "NYC - NYC", True, ""),
-        ("delay", "NYC - SFO", False, ""),
-        ("duplicate", "NYC - SFO", False, "duplicate: the kernel lacks sch_netem."),
-        ("slow", "NYC - NYC", False, ""),
-        ("mtu", "NYC - NYC", False, ""),
-        ("mtu", "NYC - SFO", True, ""),
-        ("half-open", "NYC > SFO", True, ""),
-        (
-            "half-open",
-            "NYC - NYC",
-            True,
-            "half-open is not supported inside a site: a packet filter cannot accept connections.",
-        ),
+        ("delay", "NYC - NYC", "delay: not supported inside a site: there are proxies between the sites only."),
+        ("delay", "NYC - SFO", ""),
+        ("slow", "NYC - NYC", ""),
+        ("mtu", "NYC - NYC", ""),
+        ("mtu", "NYC - SFO", ""),
+        ("half-open", "NYC > SFO", ""),
+        ("half-open", "NYC - NYC", "half-open: not supported inside a site: there are proxies between the sites only."),
     ],
 )
 def test_an_unsupported_link_fault_is_refused_with_a_sentence(
-    monkeypatch: pytest.MonkeyPatch, do: Any, link: str, netem: bool, told: str
+    monkeypatch: pytest.MonkeyPatch, do: Any, link: str, told: str
 ) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda tool: f"/sbin/{tool}")
     drill = Drill(name="mine", method=(Action(do, link=link, amount=0.1), Action("heal", link=link)))
-    assert "".join(refuse_links(drill, netem)) == told
+    assert "".join(refuse_links(drill)) == told
 
 
 def test_proxies_lose_nothing_so_that_loss_beside_them_is_refused() -> None:
     drill = Drill(name="mine", method=(Action("half-open", link="NYC > SFO"), Action("lose", link="NYC - SFO", amount=0.1)))
-    assert list(refuse_links(drill, netem=True)) == [
+    assert list(refuse_links(drill)) == [
         "lose: not supported between sites together with half-open or delay, which use proxies."
     ]
 
@@ -106,17 +98,17 @@ def test_proxies_lose_nothing_so_that_loss_beside_them_is_refused() -> None:
 def test_missing_tools_are_named(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 0)
     monkeypatch.setattr(shutil, "which", lambda tool: None)
-    assert list(refuse_links(find_drill("split-site"), netem=False)) == [
+    assert list(refuse_links(find_drill("split-site"))) == [
         "Faults of links between containers need programs that this machine lacks: nsenter and iptables-restore."
     ]
-    assert not list(refuse_links(find_drill("wan-cut"), netem=False))
+    assert not list(refuse_links(find_drill("wan-cut")))
 
 
 def test_without_rights_only_whole_sites_can_be_cut(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(os, "geteuid", lambda: 1000)
-    assert not list(refuse_links(find_drill("wan-cut"), netem=True))
-    assert not list(refuse_links(find_drill("kill-relay"), netem=True))
-    assert "need root" in "".join(refuse_links(find_drill("split-site"), netem=True))
+    assert not list(refuse_links(find_drill("wan-cut")))
+    assert not list(refuse_links(find_drill("kill-relay")))
+    assert "need root" in "".join(refuse_links(find_drill("split-site")))
 
 
 @pytest.mark.parametrize(
@@ -182,10 +174,3 @@ def test_a_kernel_accepts_a_slow_link(namespace: int) -> None:
     assert "flowid 1:2" in enter(namespace, "tc", "filter", "show", "dev", "eth0").stdout
     trio.run(shape_traffic, namespace, shaping_commands(["eth0"], {"198.19.1.3": OPEN}))
     assert "htb" not in enter(namespace, "tc", "qdisc", "show", "dev", "eth0").stdout
-
-
-def test_a_kernel_with_netem_accepts_a_delay(namespace: int) -> None:
-    if not trio.run(has_netem):
-        pytest.skip("the kernel has no sch_netem: nothing was delayed")
-    trio.run(shape_traffic, namespace, shaping_commands(["eth0"], {"198.19.1.3": Condition(delay_s=0.04)}))
-    assert "netem" in enter(namespace, "tc", "qdisc", "show", "dev", "eth0").stdout
