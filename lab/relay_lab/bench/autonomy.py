@@ -6,13 +6,12 @@ The load is far below the limit: at full speed a cut would look like a gain.
 from __future__ import annotations
 
 from collections.abc import Sequence
-from statistics import median
 from typing import Any
 
 import trio
 
 from relay.replica.config import BufferConfig
-from relay_lab.bench.harness import WARM_UP_S, BenchFailed, BenchProcess, Observe, carry, summarise
+from relay_lab.bench.harness import WARM_UP_S, BenchFailed, BenchProcess, Observe, carry, medians, ratios, summarise
 from relay_lab.bench.scenarios import Scenario, Workload
 from relay_lab.bench.two_sites import two_sites
 from relay_lab.drills.network import Condition, Direction
@@ -92,8 +91,6 @@ async def _measure(wan: _Wan, size: int, window_s: float, cut: bool) -> dict[str
 
 
 def put_together(pairs: Sequence[dict[bool, dict[str, float]]]) -> dict[str, Any]:
-    def middle(cut: bool) -> dict[str, float]:
-        return {key: round(median(pair[cut][key] for pair in pairs), 3) for key in _COMPARED}
-
-    ratio = {key: round(median(pair[True][key] / pair[False][key] for pair in pairs), 3) for key in _COMPARED}
-    return {"cut": middle(True), "whole": middle(False), "ratio": ratio, "runs": len(pairs)}
+    cut, whole = [medians([pair[each] for pair in pairs], _COMPARED) for each in (True, False)]
+    ratio = ratios([(pair[True], pair[False]) for pair in pairs], _COMPARED)
+    return {"cut": cut, "whole": whole, "ratio": ratio, "runs": len(pairs)}

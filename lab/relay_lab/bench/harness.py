@@ -8,8 +8,8 @@ import platform
 import subprocess
 import sys
 import tempfile
-from collections.abc import AsyncIterator, Awaitable, Callable, Mapping, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping, Sequence
+from contextlib import AbstractAsyncContextManager, AsyncExitStack, asynccontextmanager
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from statistics import median
@@ -44,7 +44,7 @@ def _cpu_model() -> str:
 
 
 WARM_UP_S = 2.0
-JOIN_TIMEOUT_S = 60.0
+_JOIN_TIMEOUT_S = 60.0
 #: Seconds after its window in which a load may deliver messages under way, on a slow machine.
 _SLACK_S = 60.0
 _END_TIMEOUT_S = 10.0
@@ -125,7 +125,7 @@ async def measure(
                 observe(f"{size} bytes, run {run} of {runs}")
                 results.append(summarise(await carry(members, Workload(size, WARM_UP_S, window_s))))
                 await afterwards(size, window_s, results[-1])
-            ours[str(size)] = {**_median(results), "runs": runs}
+            ours[str(size)] = {**medians(results), "runs": runs}
     return ours
 
 
@@ -142,11 +142,10 @@ async def measure_halves(
                 full = summarise(await carry(members, Workload(size, WARM_UP_S, window_s)))
                 rate = full["rate"] / 2 / len(members)
                 pairs.append((full, summarise(await carry(members, Workload(size, WARM_UP_S, window_s, rate)))))
-            compared = [key for key in ("rate", "p50_us", "p99_us") if all(key in each for pair in pairs for each in pair)]
             ours[str(size)] = {
-                "full load": _median([full for full, _ in pairs]),
-                "half load": _median([half for _, half in pairs]),
-                "ratio": {key: round(median(full[key] / half[key] for full, half in pairs), 3) for key in compared},
+                "full load": medians([full for full, _ in pairs]),
+                "half load": medians([half for _, half in pairs]),
+                "ratio": ratios(pairs, ("rate", "p50_us", "p99_us")),
             }
     return ours
 
@@ -190,9 +189,16 @@ def summarise(results: Sequence[dict[str, Any]]) -> dict[str, float]:
     return summary
 
 
-def _median(results: Sequence[dict[str, float]]) -> dict[str, float]:
-    common = [key for key in results[0] if all(key in result for result in results)]
-    return {key: round(median(result[key] for result in results), 3) for key in common}
+def medians(results: Sequence[Mapping[str, Any]], keys: Iterable[str] = (), decimals: int = 3) -> dict[str, float]:
+    """Return the medians of these figures, or of all that each result has."""
+    common = [key for key in keys or results[0] if all(key in result for result in results)]
+    return {key: round(median(result[key] for result in results), decimals) for key in common}
+
+
+def ratios(pairs: Sequence[tuple[Mapping[str, Any], Mapping[str, Any]]], keys: Iterable[str]) -> dict[str, float]:
+    """Return the medians of the ratios of pairs, as far as both have a figure."""
+    common = [key for key in keys if all(key in one and other.get(key) for one, other in pairs)]
+    return {key: round(median(one[key] / other[key] for one, other in pairs), 3) for key in common}
 
 
 @asynccontextmanager
@@ -209,17 +215,24 @@ async def _members(scenario: Scenario, conditions: Conditions) -> AsyncIterator[
             yield members
 
 
+def members_of(task: MemberTask) -> AbstractAsyncContextManager[list[BenchProcess]]:
+    tasks = [replace(task, name=f"M{number + 1}") for number in range(task.members)]
+    return start_members([[sys.executable, "-m", "relay_lab.bench.member", json.dumps(asdict(each))] for each in tasks])
+
+
 @asynccontextmanager
-async def members_of(task: MemberTask) -> AsyncIterator[list[BenchProcess]]:
+async def start_members(commands: Sequence[Sequence[str]], errors: Sequence[Path] = ()) -> AsyncIterator[list[BenchProcess]]:
+    """The processes, once each sees all. `errors`: files of their standard errors."""
     async with AsyncExitStack() as stack:
         members: list[BenchProcess] = []
-        for number in range(task.members):
-            named = replace(task, name=f"M{number + 1}")
-            command = [sys.executable, "-m", "relay_lab.bench.member", json.dumps(asdict(named))]
-            process = await trio.lowlevel.open_process(tie(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE)
-            members.append(BenchProcess(named.name, process))
+        for number, command in enumerate(commands):
+            stderr = stack.enter_context(errors[number].open("wb")) if errors else None
+            process = await trio.lowlevel.open_process(
+                tie(command), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=stderr
+            )
+            members.append(BenchProcess(f"M{number + 1}", process))
             stack.push_async_callback(members[-1].end)
-            await members[-1].hear(JOIN_TIMEOUT_S)
+            await members[-1].hear(_JOIN_TIMEOUT_S)
         for member in members:
-            await member.hear(JOIN_TIMEOUT_S)
+            await member.hear(_JOIN_TIMEOUT_S)
         yield members

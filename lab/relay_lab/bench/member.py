@@ -22,7 +22,7 @@ import relay
 from relay.keys.directory import read_key_ring
 from relay.node.output.lines import LineSink, LineSource
 from relay_lab.bench.content import FILLER, Content
-from relay_lab.bench.round_trips import RoundTrips
+from relay_lab.bench.round_trips import RoundTrips, percentiles_us
 from relay_lab.bench.scenarios import MemberTask, Workload
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
@@ -110,7 +110,6 @@ class BenchMember:
         seconds = time.perf_counter() - started
         now, sent = os.times(), self._sent()
         self._latencies_ns = None
-        latencies.sort()
         return {
             "delivered": self._delivered - delivered,
             "batches": self._batches - batches,
@@ -120,18 +119,13 @@ class BenchMember:
             "cpu_s": now.user + now.system - used.user - used.system,
             "turns": self._channel.statistics().driver.turns - turns,
             "rss_mb": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
-            "p50_us": _percentile_us(latencies, 50),
-            "p99_us": _percentile_us(latencies, 99),
+            **percentiles_us(latencies, 50, 99),
         }
 
     def _sent(self) -> UdpStatistics:
         transport = self._channel.statistics().transport
         assert isinstance(transport, UdpStatistics)
         return transport
-
-
-def _percentile_us(ordered: list[int], percent: int) -> float | None:
-    return ordered[len(ordered) * percent // 100] / 1000 if ordered else None
 
 
 async def run(task: MemberTask) -> None:

@@ -72,7 +72,12 @@ class RoundTrips:
         }
 
 
+def percentiles_us(times_ns: list[int], *percents: int) -> dict[str, float | None]:
+    """Return percentiles by names such as p50_us; None without a time."""
+    ordered = sorted(times_ns)
+    return {f"p{part}_us": ordered[len(ordered) * part // 100] / 1000 if ordered else None for part in percents}
+
+
 def summary(trips: list[int]) -> dict[str, Any]:
-    """Return how many round trips, of nanoseconds each, and their percentiles in microseconds."""
-    ordered = sorted(trips)
-    return {"trips": len(ordered), **{f"p{part}_us": ordered[len(ordered) * part // 100] / 1000 for part in (50, 90, 99)}}
+    """Return how many round trips, of nanoseconds each, and their percentiles."""
+    return {"trips": len(trips), **percentiles_us(trips, 50, 90, 99)}

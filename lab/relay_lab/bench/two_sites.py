@@ -7,12 +7,21 @@ import sys
 from collections.abc import AsyncIterator, Sequence
 from contextlib import asynccontextmanager
 from dataclasses import replace
-from statistics import median
 from typing import Any
 
 import trio
 
-from relay_lab.bench.harness import WARM_UP_S, Afterwards, BenchFailed, BenchProcess, Observe, hear_all, members_of
+from relay_lab.bench.harness import (
+    WARM_UP_S,
+    Afterwards,
+    BenchFailed,
+    BenchProcess,
+    Observe,
+    hear_all,
+    medians,
+    members_of,
+    ratios,
+)
 from relay_lab.bench.scenarios import MemberTask, Scenario, Workload
 from relay_lab.drills.layout import draw_group
 from relay_lab.drills.network import Condition, Direction
@@ -65,12 +74,9 @@ async def _measure_echo(size: int, window_s: float) -> dict[str, float]:
 
 
 def put_together(pairs: Sequence[tuple[dict[str, float], dict[str, float]]]) -> dict[str, Any]:
-    def middle(which: int, keys: Sequence[str]) -> dict[str, float]:
-        return {key: round(median(pair[which][key] for pair in pairs), 6) for key in keys}
-
-    ratio = {key: round(median(ours[key] / echo[key] for ours, echo in pairs), 3) for key in PERCENTILES}
-    costs = [f"{key}_per_trip" for key in _SPENT]
-    return {**middle(0, (*PERCENTILES, *costs)), "echo": middle(1, PERCENTILES), "ratio": ratio, "runs": len(pairs)}
+    keys = [*PERCENTILES, *[f"{key}_per_trip" for key in _SPENT]]
+    ours, echo = medians([ours for ours, _ in pairs], keys, 6), medians([echo for _, echo in pairs], PERCENTILES, 6)
+    return {**ours, "echo": echo, "ratio": ratios(pairs, PERCENTILES), "runs": len(pairs)}
 
 
 @asynccontextmanager
@@ -110,9 +116,6 @@ def _task(scenario: Scenario, *, trips: bool) -> MemberTask:
     return MemberTask("", scenario.members, scenario.order, *draw_group(), site="HERE", trips=trips)
 
 
-_SHOWN = ("rate", "cpu_s_per_million", "cores", "rss_sum_mb")
-
-
 async def measure_flat_out(
     scenario: Scenario, sizes: Sequence[int], window_s: float, runs: int, observe: Observe, afterwards: Afterwards
 ) -> dict[str, dict[str, Any]]:
@@ -132,9 +135,9 @@ async def measure_flat_out(
                         await member.tell(sends if member is near[-1] else listens)
                     results.append(_sum_up(await hear_all(near, sends), await hear_all(far, sends)))
                     await afterwards(size, window_s, results[-1])
-                found[f"at {round_trip_ms} ms"] = {key: round(median(each[key] for each in results), 3) for key in _SHOWN}
+                found[f"at {round_trip_ms} ms"] = medians(results)
             first, *_, last = [*found.values(), *found.values()]
-            ratio = {key: round(last[key] / first[key], 3) for key in ("rate", "cpu_s_per_million") if first[key]}
+            ratio = ratios([(last, first)], ("rate", "cpu_s_per_million"))
             ours[str(size)] = {**found, "ratio": ratio} if scenario.round_trips_ms else first
     return ours
 

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from relay_lab.bench.autonomy import put_together
 from tests.harness.command_line import Run
-
-LIMIT_S = 180.0
+from tests.lab.bench.measuring import measure
 
 
 def numbers(rate: float, p50_us: float, p99_us: float) -> dict[str, float]:
@@ -32,11 +27,7 @@ def test_ratios_are_those_of_pairs_so_that_a_drift_of_the_machine_counts_for_nei
 @pytest.mark.long
 @pytest.mark.conforms("REL-1")
 def test_a_pair_is_measured_and_the_other_site_gets_everything_after_the_cut() -> None:
-    options = ("--seconds", "0.5", "--runs", "1", "--sizes", "100", "--json")
-    command = (sys.executable, "-m", "relay", "bench", "site-autonomy", *options)
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)["ours"]["100"]
+    found = measure("site-autonomy", 0.5)["ours"]["100"]
     assert found["cut"]["rate"] > 0
     assert found["whole"]["rate"] > 0
     assert set(found["ratio"]) == {"rate", "p50_us", "p99_us"}

@@ -2,16 +2,11 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
-
 import pytest
 
 from relay_lab.bench.round_trips import summary
 from relay_lab.bench.two_sites import put_together
-
-LIMIT_S = 180.0
+from tests.lab.bench.measuring import measure
 
 
 def figures(p50: float, cpu_s: float = 0.001) -> dict[str, float]:
@@ -37,11 +32,7 @@ def test_ratios_are_those_of_pairs_so_that_a_slow_moment_counts_for_neither() ->
     [pytest.param("unicast-rtt", marks=pytest.mark.long), "own-delivery", pytest.param("relay-rtt", marks=pytest.mark.long)],
 )
 def test_round_trips_are_measured_beside_the_echo(scenario: str) -> None:
-    options = ("--seconds", "0.3", "--runs", "1", "--sizes", "100", "--json")
-    command = (sys.executable, "-m", "relay", "bench", scenario, *options)
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)["ours"]["100"]
+    found = measure(scenario, 0.3)["ours"]["100"]
     assert 0 < found["p50_us"] <= found["p90_us"] <= found["p99_us"]
     assert found["echo"]["p50_us"] > 0
     assert set(found["ratio"]) == {"p50_us", "p90_us", "p99_us"}

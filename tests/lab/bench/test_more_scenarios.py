@@ -2,9 +2,6 @@
 
 from __future__ import annotations
 
-import json
-import subprocess
-import sys
 from pathlib import Path
 from typing import Any
 
@@ -15,8 +12,8 @@ from relay_lab.bench.report import draw_report, figure_rows
 from sitestack.model.address import Address
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
+from tests.lab.bench.measuring import measure
 
-LIMIT_S = 240.0
 A, B = Address(b"A" * 16), Address(b"B" * 16)
 
 
@@ -74,11 +71,7 @@ def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() ->
 @pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load"])
 def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
-    options = ("--seconds", "1", "--runs", "1", "--sizes", "100", "--json", "--report", str(page))
-    command = (sys.executable, "-m", "relay", "bench", scenario, *options)
-    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)["ours"]["100"]
+    found = measure(scenario, 1.0, "--report", str(page))["ours"]["100"]
     if scenario == "wan":
         assert list(found) == ["at 0 ms", "at 100 ms", "at 200 ms", "at 300 ms", "ratio"]
         found = found["at 300 ms"]

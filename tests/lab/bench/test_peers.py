@@ -2,11 +2,8 @@
 
 from __future__ import annotations
 
-import json
 import os
 import shutil
-import subprocess
-import sys
 import zipfile
 from importlib.util import find_spec
 from pathlib import Path
@@ -25,8 +22,7 @@ from relay_lab.bench.peers.task import DATA, HEADER, PROBE, PeerTask, Tally
 from relay_lab.bench.report import draw_report
 from relay_lab.bench.scenarios import SCENARIOS
 from relay_lab.cli.bench import command
-
-LIMIT_S = 240.0
+from tests.lab.bench.measuring import measure
 
 
 def data(origin: int, number: int, *, size: int = 100, filler: bytes = FILLER) -> bytes:
@@ -182,11 +178,7 @@ def missing(name: str) -> str | None:
 def test_a_peer_does_the_work(name: str, scenario: str) -> None:
     if why := missing(name):
         pytest.skip(why)
-    options = ("--seconds", "0.3", "--runs", "1", "--sizes", "100", "--json", "--peer", name)
-    words = (sys.executable, "-m", "relay", "bench", scenario, *options)
-    ran = subprocess.run(words, capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 0, ran.stderr
-    found = json.loads(ran.stdout)["peers"][name]
+    found = measure(scenario, 0.3, "--peer", name)["peers"][name]
     if PEERS[name].why_not(scenario):
         assert list(found) == ["not_applicable"]
         return

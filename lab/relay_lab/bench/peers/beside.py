@@ -16,7 +16,7 @@ from typing import Any
 
 import trio
 
-from relay_lab.bench.harness import WARM_UP_S, BenchFailed, Observe, hear_all
+from relay_lab.bench.harness import WARM_UP_S, BenchFailed, Observe, hear_all, medians, ratios
 from relay_lab.bench.peers.catalogue import Installed
 from relay_lab.bench.peers.processes import PeerGroup, peer_group
 from relay_lab.bench.scenarios import Scenario, Workload
@@ -119,10 +119,7 @@ class Beside:
 
 def compare(pairs: Sequence[tuple[Figures, Figures]]) -> dict[str, Any]:
     """Medians of a peer's windows, and of the ratios ours / theirs of the pairs, as far as both have a figure."""
-    theirs = [key for key in _COMPARED if all(key in found for _, found in pairs)]
-    both = [key for key in theirs if all(key in ours and found[key] for ours, found in pairs)]
-    ratio = {key: round(median(ours[key] / found[key] for ours, found in pairs), 3) for key in both}
-    return {**{key: round(median(found[key] for _, found in pairs), _DECIMALS) for key in theirs}, "ratio": ratio}
+    return {**medians([found for _, found in pairs], _COMPARED, _DECIMALS), "ratio": ratios(pairs, _COMPARED)}
 
 
 @asynccontextmanager

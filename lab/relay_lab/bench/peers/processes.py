@@ -8,18 +8,17 @@ import socket
 import subprocess
 import sys
 from collections.abc import AsyncIterator, Sequence
-from contextlib import AsyncExitStack, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import asdict, replace
 from pathlib import Path
 
 import trio
 
-from relay_lab.bench.harness import JOIN_TIMEOUT_S, BenchFailed, BenchProcess
+from relay_lab.bench.harness import BenchFailed, BenchProcess, start_members
 from relay_lab.bench.peers import jgroups_stacks as stacks
 from relay_lab.bench.peers.catalogue import Installed
 from relay_lab.bench.peers.task import PeerTask
 from relay_lab.bench.scenarios import Scenario
-from relay_lab.drills.tether import tie
 
 _SOURCES = Path(__file__).with_name("jgroups")
 _JGROUPS_SITES = ("here", "there")
@@ -108,22 +107,12 @@ async def peer_group(installed: Installed, name: str, scenario: Scenario, direct
     relayed = scenario.relayed or scenario.trip == "relay"
     members = scenario.members * (2 if relayed else 1)
     task = PeerTask(installed.peer.name, 0, members, "relay" if relayed else "local", bool(scenario.trip), _free_ports(_PORTS))
-    async with AsyncExitStack() as stack:
-        members_up: list[BenchProcess] = []
-        for index in range(members):
-            own = replace(task, index=index)
-            words = [sys.executable, "-m", "relay_lab.bench.peers.member", json.dumps(asdict(own))]
-            if installed.jar is not None:
-                words = await java_command(installed, own, name, directory)
-            with (directory / f"{installed.peer.name}-{index}.err").open("wb") as errors:
-                process = await trio.lowlevel.open_process(
-                    tie(words), stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-                )
-            members_up.append(BenchProcess(str(index + 1), process))
-            stack.push_async_callback(members_up[-1].end)
-            await members_up[-1].hear(JOIN_TIMEOUT_S)
-        for each in members_up:
-            await each.hear(JOIN_TIMEOUT_S)
+    commands = []
+    for own in [replace(task, index=index) for index in range(members)]:
+        words = [sys.executable, "-m", "relay_lab.bench.peers.member", json.dumps(asdict(own))]
+        commands.append(words if installed.jar is None else await java_command(installed, own, name, directory))
+    errors = [directory / f"{installed.peer.name}-{index}.err" for index in range(members)]
+    async with start_members(commands, errors) as members_up:
         yield PeerGroup(task, members_up)
 
 

@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, Literal
 
 from relay_lab.bench.content import FILLER
+from relay_lab.bench.round_trips import percentiles_us
 
 #: The work: all send and all deliver in one site; one asks another one; the same across two sites, through a relay in each.
 Work = Literal["local", "relay"]
@@ -94,15 +95,10 @@ class Tally:
         return self.delivered, time.perf_counter(), time.process_time()
 
     def end(self, began: tuple[int, float, float]) -> dict[str, Any]:
-        latencies, self._latencies_ns = sorted(self._latencies_ns or ()), None
+        latencies, self._latencies_ns = self._latencies_ns or [], None
         return {
             "delivered": self.delivered - began[0],
             "seconds": time.perf_counter() - began[1],
             "cpu_s": time.process_time() - began[2],
-            "p50_us": _percentile_us(latencies, 50),
-            "p99_us": _percentile_us(latencies, 99),
+            **percentiles_us(latencies, 50, 99),
         }
-
-
-def _percentile_us(ordered: list[int], percent: int) -> float | None:
-    return ordered[len(ordered) * percent // 100] / 1000 if ordered else None
