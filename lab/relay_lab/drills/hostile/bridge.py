@@ -11,7 +11,7 @@ from contextlib import ExitStack, suppress
 
 from relay.gateway.wire import VERSION as BRIDGE_VERSION
 from relay.gateway.wire import Bye, FrameParser, Hello, encode
-from relay_lab.drills.hostile.target import ANSWER_BYTES, Account, AttackReport, Target, Victim, client_context
+from relay_lab.drills.hostile.target import ANSWER_BYTES, AttackReport, Target, Victim, client_context
 from sitestack.model.address import UUID_BYTES, Address
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
@@ -33,7 +33,7 @@ class Assault:
     def __init__(self, target: Target) -> None:
         self._target = target
         self._rng = random.Random(target.seed)
-        self._account = Account()
+        self._account = AttackReport().begin()
         self._sent = self._account.sent
         self._began = time.monotonic()
         #: Only the relay listens.
@@ -52,7 +52,7 @@ class Assault:
             self._account.tell("No member listens.")
         else:
             attack[self._target.attack]()
-        return self._account.report()
+        return self._account.end()
 
     def _listening(self) -> Victim | None:
         for victim in self._target.victims:

@@ -70,13 +70,13 @@ class Assailant:
         self._lan.await_answers(_LINGER_S)
 
     def _forge(self) -> None:
-        self._lan.begin()
+        self._lan.account.begin()
         self._lan.flood(self._addressed(self._forger.rounds()), self._target.amount, self._target.seconds)
 
     def _bomb(self) -> None:
         members = cycle(self._members)
         supply = (each for dest in members for each in islice(bombs(self._forger, self._target.site, dest, self._rng), 12))
-        self._lan.begin()
+        self._lan.account.begin()
         self._lan.flood(self._addressed(supply), self._target.amount, self._target.seconds)
 
     def _flood(self, beside: int) -> None:
@@ -94,14 +94,14 @@ class Assailant:
             made = (self._rng.choice(heads) for _ in range(_FLOOD_PACKETS // 4))
             sealed += [("strangers' envelopes", _unproven(head, self._rng)) for head in made]
         self._rng.shuffle(sealed)
-        self._lan.begin()
+        self._lan.account.begin()
         addressed = ((kind, place, data) for (kind, data), place in zip(cycle(sealed), places, strict=False))
         self._lan.flood(addressed, self._target.amount, self._target.seconds)
 
     def _replay(self) -> None:
         """Send all recorded datagrams: unchanged, in our name and in that of the sender; edited; unchanged again."""
         lan, seconds = self._lan, self._target.seconds
-        lan.begin()
+        lan.account.begin()
         if not self._heard:
             return
         lan.flood((("verbatim", each.dest, each.data) for each in self._heard), self._target.amount, seconds / 4)
@@ -170,4 +170,4 @@ def _unproven(head: bytes, rng: random.Random) -> bytes:
 def attack(target: Target) -> AttackReport:
     with Lan(target) as lan:
         Assailant(target, lan).run()
-        return lan.account.report()
+        return lan.account.end()

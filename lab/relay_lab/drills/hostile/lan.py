@@ -13,7 +13,7 @@ from collections.abc import Iterable, Iterator
 from types import TracebackType
 from typing import NamedTuple, Self
 
-from relay_lab.drills.hostile.target import Account, Target
+from relay_lab.drills.hostile.target import AttackReport, Target
 from sitestack.model.address import Physical
 
 _READ_BYTES = 65_535
@@ -41,7 +41,7 @@ class Lan:
 
     def __init__(self, target: Target) -> None:
         self._target = target
-        self.account = Account()
+        self.account = AttackReport().begin()
         #: The only hosts that anything is sent to, besides the group.
         self._hosts = {victim.host for victim in target.victims}
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
@@ -111,9 +111,6 @@ class Lan:
         if dest.host not in self._hosts and dest != self._target.group:
             return None
         return Heard(Physical(socket.inet_ntoa(ip[12:16]), source_port), dest, ip[28 : 20 + length])
-
-    def begin(self) -> None:
-        self.account.began_ns = time.monotonic_ns()
 
     def flood(self, packets: Iterable[tuple[str, Physical, bytes]], rate: float, seconds: float) -> None:
         """Send packets at a rate (per second), for this time or until there are no more."""

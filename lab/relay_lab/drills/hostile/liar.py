@@ -10,7 +10,7 @@ from collections.abc import Iterator
 from contextlib import suppress
 
 from relay.gateway.wire import Bye, Compressed, Data, FrameParser, Hello, Routed, State, encode, require_standing
-from relay_lab.drills.hostile.target import Account, AttackReport, Target, Victim, client_context
+from relay_lab.drills.hostile.target import AttackReport, Target, Victim, client_context
 from relay_lab.sim.lies import ENDED, FRAMES_MAX, LIAR, PAUSE_S, Lies
 from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
@@ -48,7 +48,7 @@ class _Liar:
         members = [Address(bytes.fromhex(victim.uuid)) for victim in self._victims]
         self._lies = Lies(rng, LIAR, sites, lambda: members, self._aim)
         self._links: dict[Victim, _Link] = {}
-        self._account = Account()
+        self._account = AttackReport().begin()
         self._closed = self._received_bytes = 0
         self._context = client_context(target.keys)
 
@@ -68,7 +68,7 @@ class _Liar:
             time.sleep(PAUSE_S)
         closed = f"Of {self._lies.links} links {self._closed} were closed"
         self._account.tell(f"{closed}; {self._received_bytes:,} bytes came over them.")
-        return self._account.report()
+        return self._account.end()
 
     def _dial(self, victim: Victim) -> _Link | None:
         """Return a link to this member, if it is the relay."""
@@ -89,7 +89,8 @@ class _Liar:
         said = [frame for frame in frames if link.may_say(frame)]
         link.sock.settimeout(_PATIENCE_S)
         link.sock.sendall(b"".join([encode(frame) for frame in said]))
-        self._account.sent.update([type(frame).__name__ for frame in said])
+        for frame in said:
+            self._account.sent[type(frame).__name__] += 1
         if self._rng.random() < ENDED:
             raise ConnectionAbortedError
 

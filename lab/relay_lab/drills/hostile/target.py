@@ -8,7 +8,7 @@ import time
 from collections import Counter
 from dataclasses import asdict, dataclass, field
 from pathlib import Path
-from typing import TypeVar
+from typing import Self, TypeVar
 
 from relay.node.config.config_values import Reader
 from sitestack.model.address import Physical
@@ -57,10 +57,16 @@ class Target:
         return json.dumps(plain)
 
 
-@dataclass(frozen=True, slots=True)
+#: Maximum number of reported answers, and of bytes of each.
+_ANSWERS_MAX, ANSWER_BYTES = 5, 24
+
+
+@dataclass(slots=True)
 class AttackReport:
+    """What an attacker has sent and been answered so far."""
+
     #: Kind of packet or connection -> how many.
-    sent: dict[str, int] = field(default_factory=dict)
+    sent: dict[str, int] = field(default_factory=Counter)
     #: Without those of a handshake.
     answered_bytes: int = 0
     answers: tuple[str, ...] = ()
@@ -70,36 +76,26 @@ class AttackReport:
     #: Sentences on observations, and on attacks that were impossible.
     told: tuple[str, ...] = ()
 
-    def to_json(self) -> str:
-        return json.dumps(asdict(self))
-
-
-#: Maximum number of reported answers, and of bytes of each.
-_ANSWERS_MAX, ANSWER_BYTES = 5, 24
-
-
-class Account:
-    """What an attacker has sent and been answered so far."""
-
-    def __init__(self) -> None:
-        self.sent: Counter[str] = Counter()
-        self._answered_bytes = 0
-        self._answers: list[str] = []
-        self._told: dict[str, None] = {}
-        self.began_ns = time.monotonic_ns()
-
     def answer(self, data: bytes, source: str = "") -> None:
-        self._answered_bytes += len(data)
-        if len(self._answers) < _ANSWERS_MAX:
-            self._answers.append(f"{len(data)} bytes{source}: {data[:ANSWER_BYTES]!r}")
+        self.answered_bytes += len(data)
+        if len(self.answers) < _ANSWERS_MAX:
+            self.answers += (f"{len(data)} bytes{source}: {data[:ANSWER_BYTES]!r}",)
 
     def tell(self, sentence: str) -> None:
-        self._told[sentence] = None
+        if sentence not in self.told:
+            self.told += (sentence,)
 
-    def report(self) -> AttackReport:
-        took_s = (time.monotonic_ns() - self.began_ns) / 1e9
-        told = tuple(self._told)
-        return AttackReport(dict(self.sent), self._answered_bytes, tuple(self._answers), took_s, self.began_ns, told)
+    def begin(self) -> Self:
+        self.began_ns = time.monotonic_ns()
+        return self
+
+    def end(self) -> Self:
+        self.sent = dict(self.sent)  # plain, for JSON
+        self.seconds = (time.monotonic_ns() - self.began_ns) / 1e9
+        return self
+
+    def to_json(self) -> str:
+        return json.dumps(asdict(self))
 
 
 def client_context(keys: str = "") -> ssl.SSLContext:
