@@ -9,7 +9,6 @@ import pytest
 from relay.gateway.config import RoutesConfig
 from relay_lab.simulation import Plan, SeedRun, draw, run_seed
 from relay_lab.simulation.faults import CutStream, Kill, Pause, WanCut
-from relay_lab.simulation.routes import routes_of
 from relay_lab.simulation.shrink import shrink
 
 pytestmark = pytest.mark.conforms("REL-33")
@@ -35,13 +34,13 @@ def test_the_sites_of_a_plan_and_each_prefix_of_them_form_a_tree() -> None:
         for site, _ in plan.sites:
             others = {name for name, _ in plan.sites if name != site}
             neighbours = {name for pair in plan.connections for name in pair if site in pair} - {site}
-            assert neighbours | set(routes_of(plan, site).via) == others
+            assert neighbours | set(plan.routes_of(site).via) == others
         # Without a relay left in between, the ends would never be linked again.
         for site, members in plan.sites:
             ended = [
                 each for each in plan.faults if isinstance(each, Kill) and each.site == site and each.restart_after is None
             ]
-            assert len(ended) < members or not routes_of(plan, site).forward
+            assert len(ended) < members or not plan.routes_of(site).forward
     assert {len(plan.sites) for plan in plans} == {3, 4}
     assert any(plan.late for plan in plans)
     assert all(plan.link.routed_bytes_max > plan.link.window_bytes + plan.size_max for plan in plans)
@@ -54,10 +53,10 @@ def test_the_routes_of_a_line_of_four() -> None:
         sites=(("A", 1), ("B", 1), ("C", 1), ("D", 1)),
         connections=(("A", "B"), ("B", "C"), ("C", "D")),
     )
-    assert routes_of(plan, "A") == RoutesConfig({"C": "B", "D": "B"})
-    assert routes_of(plan, "B") == RoutesConfig({"D": "C"}, ("A", "C", "D"))
-    assert routes_of(plan, "D") == RoutesConfig({"B": "C", "A": "C"})
-    assert routes_of(replace(plan, connections=()), "A") == RoutesConfig()
+    assert plan.routes_of("A") == RoutesConfig({"C": "B", "D": "B"})
+    assert plan.routes_of("B") == RoutesConfig({"D": "C"}, ("A", "C", "D"))
+    assert plan.routes_of("D") == RoutesConfig({"B": "C", "A": "C"})
+    assert replace(plan, connections=()).routes_of("A") == RoutesConfig()
 
 
 def test_a_shrunk_plan_names_no_removed_site() -> None:

@@ -84,7 +84,7 @@ class Liveness:
         for process in self._probed:
             for scope in (Scope.SITE, Scope.ALL):
                 if not process.send(b"probe", scope):
-                    self._refused.append(f"T3 {_label(process)}: cannot send to {scope.name} after all faults have ended")
+                    self._refused.append(f"T3 {label(process)}: cannot send to {scope.name} after all faults have ended")
 
     def violations(self, now: float) -> list[str]:
         sites: dict[str, list[Process]] = {}
@@ -130,7 +130,7 @@ class Liveness:
                     if is_late and self._stayed_together(part, sender, receiver, start, end):
                         took = "not" if at is None else f"after {at / 1e9 - start:.3f} s"
                         yield (
-                            f"T1 {_label(receiver)}: delivered {sent.scope.name} {sent.first} of {_label(sender)}, sent at "
+                            f"T1 {label(receiver)}: delivered {sent.scope.name} {sent.first} of {label(sender)}, sent at "
                             f"{start:.3f} s, {took}, though both stayed in one part"
                         )
                         break
@@ -194,7 +194,7 @@ class Liveness:
             allowed += DETECTION_S * any(where == site and overlap_s([span], start, end) for where, _, span in holes)
             allowed += DETECTION_S * self._breaks_a_merge(site, start) + self._state_on_the_wire_s(site, start, end)
             if stood > allowed:
-                return f"T2 {_label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
+                return f"T2 {label(process)}: was blocked for {stood:.2f} s in a minute from {start:.2f} s on, not {allowed:g}"
         return ""
 
     def _state_on_the_wire_s(self, site: str, start: float, end: float) -> float:
@@ -227,7 +227,7 @@ class Liveness:
                         continue
                     if times.get((sent.origin, sent.scope, sent.first), limit_ns + 1) > limit_ns:
                         yield (
-                            f"T3 {_label(receiver)}: did not deliver in {DELIVERY_S_MAX:g} s what {_label(sender)} sent to "
+                            f"T3 {label(receiver)}: did not deliver in {DELIVERY_S_MAX:g} s what {label(sender)} sent to "
                             f"{sent.scope.name} after all faults had ended"
                         )
 
@@ -320,5 +320,5 @@ def _times(fault: Fault, site: str) -> Iterator[float]:
             yield fault.at + value
 
 
-def _label(process: Process) -> str:
+def label(process: Process) -> str:
     return f"{process.local.site}/{process.local.name}({process.local.address.hex()[:8]})"

@@ -36,7 +36,6 @@ from relay_lab.simulation.load import Load
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
 from relay_lab.simulation.reloads import Configs, Reloads
-from relay_lab.simulation.routes import router_between, routes_of
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
@@ -61,11 +60,11 @@ class Nemesis:
         self.restarts = 0
         #: Leaving process -> time of its order to leave.
         self.leaving: dict[Address, float] = {}
-        self._routes = {site: routes_of(plan, site) for site in hosts}
+        self._routes = {site: plan.routes_of(site) for site in hosts}
         #: The gossip router of each pair of connected sites.
         self.routers: dict[frozenset[str], VirtualRouter] = {}
         for pair in plan.pairs() if plan.by_router else ():
-            self.routers[frozenset(pair)] = VirtualRouter(world.streams, router_between(plan, *pair), pair)
+            self.routers[frozenset(pair)] = VirtualRouter(world.streams, plan.router_between(*pair), pair)
         self._load = Load(plan, world, rng)
         self.reloads = Reloads(plan, world, configs, self.covered)
         self._rng = rng

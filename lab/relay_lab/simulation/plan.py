@@ -9,11 +9,12 @@ from dataclasses import dataclass, field
 from itertools import combinations
 from typing import Literal
 
-from relay.gateway.config import LinkConfig
+from relay.gateway.config import LinkConfig, RoutesConfig
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.faults import Fault, SlowApplication
 from sitestack.config import Agreement, Order
 from sitestack.layers.membership.config import WhenSplit
+from sitestack.model.address import Physical
 
 #: Members of a site that write short ids.
 IdWriters = Literal["nobody", "everybody", "some"]
@@ -119,10 +120,32 @@ class Plan:
 
     def between(self) -> list[str]:
         """Return the sites that messages of others pass through: all that are no end of a tree."""
-        ends = [name for pair in self.connections for name in pair]
-        return [name for name, _ in self.sites if ends.count(name) > 1]
+        return [name for name, _ in self.sites if len(self._neighbours(name)) > 1]
 
     @property
     def liar_peer(self) -> str:
         """The site that a lying site is linked to where the sites form a tree."""
         return next(iter(self.between()), self.sites[0][0])
+
+    def router_between(self, one: str, other: str) -> Physical:
+        """Return the place of the gossip router of two sites."""
+        names = [name for name, _ in self.sites]
+        first, second = sorted([names.index(one), names.index(other)])
+        return Physical(f"10.251.{first}.{second}", 7900)
+
+    def routes_of(self, site: str) -> RoutesConfig:
+        """Return the routes of a site: the next hop to every site without a connection, and whose data it forwards."""
+        if not self.connections:
+            return RoutesConfig()
+        neighbours = self._neighbours(site)
+        via: dict[str, str] = {}
+        for neighbour in neighbours:
+            behind = [neighbour]
+            for each in behind:  # it grows: all that is reached through this neighbour
+                behind += [further for further in self._neighbours(each) if further not in (site, *behind)]
+            via |= dict.fromkeys(behind[1:], neighbour)
+        others = tuple([name for name, _ in self.sites if name != site])
+        return RoutesConfig(via, others if len(neighbours) > 1 else ())
+
+    def _neighbours(self, site: str) -> list[str]:
+        return [other for pair in self.connections if site in pair for other in pair if other != site]

@@ -37,7 +37,6 @@ from relay_lab.simulation.application import Application, Ledger
 from relay_lab.simulation.lock_users import LockUser, uses_locks
 from relay_lab.simulation.map_users import MapUser
 from relay_lab.simulation.plan import Plan, StateUse
-from relay_lab.simulation.routes import router_between
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.short_ids import ShortIdsConfig
@@ -341,7 +340,7 @@ def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan |
             config = with_short_ids(config, dice("short ids").random() < 0.5)
         state = "none" if plan.state == "some" and dice("state").random() < 0.5 else plan.state
         near = [pair for pair in plan.pairs() if site in pair] if plan.by_router else ()
-        routers = [router_between(plan, *pair) for pair in near]
+        routers = [plan.router_between(*pair) for pair in near]
         process = RelayProcess(world, local, config, relay, physical, state=state, interfaces=plan.interfaces, routers=routers)
         if plan.lanes == "off":
             process.stack.lanes = Lanes(process.local.address, site, ())

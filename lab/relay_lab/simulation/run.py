@@ -27,7 +27,6 @@ from relay_lab.simulation.liveness import WHOLE_S_MAX
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import LOAD_S, Plan
 from relay_lab.simulation.process import BRIDGE_PORT, RelayProcess, relay_maker, with_short_ids, with_small_bounds
-from relay_lab.simulation.routes import router_between, routes_of
 from relay_lab.simulation.verdict import LOCKS_S_MAX, SeedVerdict, unsettled
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
@@ -242,10 +241,10 @@ def _lines(plan: Plan, hosts: dict[str, list[Physical]]) -> list[tuple[frozenset
     of = {site: frozenset(host.host for host in places) for site, places in hosts.items()}
     everybody = frozenset[str]().union(*of.values())
     if plan.by_router:
-        everybody |= {router_between(plan, *pair).host for pair in plan.pairs()}
+        everybody |= {plan.router_between(*pair).host for pair in plan.pairs()}
     late = [(everybody, everybody, Slowness(plan.wan_delay_s))] if plan.wan_delay_s else []
     for one, other, rate in plan.lines:  # a router is near the second one
-        far = of[other] | {router_between(plan, one, other).host}
+        far = of[other] | {plan.router_between(one, other).host}
         late += [(of[one], far, Slowness(0.0, rate)), (far, of[one], Slowness(0.0, rate))]
     return late
 
@@ -255,9 +254,9 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         hosts = {**hosts, LIAR: [LIAR_HOST]}
         connections = (*plan.connections, (plan.liar_peer, LIAR)) if plan.connections else ()
         plan = replace(plan, sites=(*plan.sites, (LIAR, 1)), connections=connections)
-    routes = routes_of(plan, site)
+    routes = plan.routes_of(site)
     peers = {
-        other: (router_between(plan, site, other),)
+        other: (plan.router_between(site, other),)
         if plan.by_router and other != LIAR
         else tuple([Physical(host.host, BRIDGE_PORT) for host in theirs])
         for other, theirs in hosts.items()

@@ -20,12 +20,11 @@ from relay_lab.simulation import application, map_users
 from relay_lab.simulation.containers import crowded
 from relay_lab.simulation.faults import SlowApplication
 from relay_lab.simulation.introductions import check_introduced
-from relay_lab.simulation.liveness import DETECTION_S, Liveness
+from relay_lab.simulation.liveness import DETECTION_S, Liveness, label
 from relay_lab.simulation.lock_users import AGREED_S_MAX, find_violations
 from relay_lab.simulation.nemesis import Nemesis
 from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
-from relay_lab.simulation.routes import routes_of
 from relay_lab.simulation.shortage import Shortage
 from sitestack.journal import records
 from sitestack.layers.batching import BatchingConfig
@@ -129,7 +128,7 @@ class SeedVerdict:
             return
         for process in self._world.processes:
             if _merged(process, 0):
-                self._calm_merges.append(f"A13 {_label(process)}: installed a merge view in a calm start")
+                self._calm_merges.append(f"A13 {label(process)}: installed a merge view in a calm start")
 
     def healed(self) -> None:
         self._healed_ns = int(self._world.now * 1e9)
@@ -167,8 +166,8 @@ class SeedVerdict:
         self._look_at_routes()
         if settled:
             living = [p for p in processes if p.alive]
-            said += [f"B3 {_label(p)}: {what}" for p in living for what in unsettled(p)]
-            said += [f"B4 {_label(p)}: {what}" for p in living for what in crowded(p.stack.layers, len(processes))]
+            said += [f"B3 {label(p)}: {what}" for p in living for what in unsettled(p)]
+            said += [f"B4 {label(p)}: {what}" for p in living for what in crowded(p.stack.layers, len(processes))]
         return said
 
     def _look_at_parts(self) -> None:
@@ -190,7 +189,7 @@ class SeedVerdict:
     def _look_at_routes(self) -> None:
         covered = self._nemesis.covered
         for process in self._world.processes:
-            far = routes_of(self._plan, process.local.site).via
+            far = self._plan.routes_of(process.local.site).via
             for record in process.records:
                 if isinstance(record, records.Deliver) and record.site in far:
                     covered["unicast over a route" if record.scope is Scope.UNICAST else "batch over a route"] += 1
@@ -200,8 +199,8 @@ class SeedVerdict:
     def _stale_epochs(self) -> Iterator[str]:
         for process in self._world.processes:
             if isinstance(process, RelayProcess):
-                yield from [f"R9 {_label(process)}: {what}" for what in process.stale_epochs]
-                yield from [f"M5 {_label(process)}: {what}" for what in process.rival_views]
+                yield from [f"R9 {label(process)}: {what}" for what in process.stale_epochs]
+                yield from [f"M5 {label(process)}: {what}" for what in process.rival_views]
 
     def _merge_storms(self) -> Iterator[str]:
         """Check M3. A member that its companion has just excluded becomes a part after the heal: one more merge for each."""
@@ -216,7 +215,7 @@ class SeedVerdict:
             late = {vid for view in _merged(process, self._healed_ns) for vid, _ in view.subs if vid in founded}
             merges, most = len(_merged(process, self._healed_ns)), MERGES_MAX + len(late)
             if merges > most:
-                yield f"M3 {_label(process)}: installed {merges} merge views after everything was healed, not {most}"
+                yield f"M3 {label(process)}: installed {merges} merge views after everything was healed, not {most}"
 
     def _states(self, settled: bool) -> Iterator[str]:
         all_members = [(p, p.application) for p in self._world.processes if isinstance(p, RelayProcess) and p.application]
@@ -230,7 +229,7 @@ class SeedVerdict:
         users = [(p, p.lock_user) for p in self._world.alive() if isinstance(p, RelayProcess) and p.lock_user is not None]
         waiting = [process for process, user in users if not user.drain()]
         return [
-            f"T5 {_label(p)}: waits for a lock, {LOCKS_S_MAX:g} s after all holders began to release theirs" for p in waiting
+            f"T5 {label(p)}: waits for a lock, {LOCKS_S_MAX:g} s after all holders began to release theirs" for p in waiting
         ]
 
     def differing_maps(self) -> list[str]:
@@ -261,9 +260,9 @@ class SeedVerdict:
             missing = _missing(process)
             self._nemesis.covered["left with messages on their way"] += bool(unsaid)
             if missing > unsaid:
-                yield f"S16 {_label(process)}: left, never saw {missing} of its messages, and reported {unsaid}"
+                yield f"S16 {label(process)}: left, never saw {missing} of its messages, and reported {unsaid}"
             if unsaid and stop.t < int((told + BatchingConfig().stop_timeout_s) * 1e9):
-                yield f"S16 {_label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s"
+                yield f"S16 {label(process)}: left {unsaid} messages behind after {stop.t / 1e9 - told:.3f} s"
 
     def _parted(self) -> dict[str, int]:
         """Return for each site when it first had two parts (ns): a second lineage, or two views after the same one."""
@@ -306,12 +305,12 @@ class SeedVerdict:
                     continue
                 whole = all(gap.t < parted.get(site, gap.t + 1) for site in (process.local.site, gap.site))
                 if whole and (what := shortage.objection(process, gap)):
-                    yield f"X5 {_label(process)}: {what}"
+                    yield f"X5 {label(process)}: {what}"
                 pair = (gap.site, process.local.site)
                 is_pinned = plan.when_down == "wait" and pair not in switched and not shortage.was_removed(process, gap)
                 if whole and gap.reason == "budget" and (is_pinned or pair not in away):
                     numbers = f"{gap.site}/{gap.origin!r} {gap.first}..{gap.last}"
-                    yield f"X11 {_label(process)}: {numbers} went for the budget, though this site was to be waited for"
+                    yield f"X11 {label(process)}: {numbers} went for the budget, though this site was to be waited for"
 
     def _switched(self) -> set[tuple[str, str]]:
         """Return pairs of sites of which the first has taken the second offline."""
@@ -360,7 +359,3 @@ def _missing(process: Process) -> int:
         and r.scope in (Scope.ALL, Scope.SITE)
     )
     return sent - back
-
-
-def _label(process: Process) -> str:
-    return f"{process.local.site}/{process.local.name}({process.local.address.hex()[:8]})"
