@@ -62,7 +62,7 @@ def between(one: Physical, other: Physical, start: float, length: float, rate: f
             return [packet]
         if rng.random() < rate:
             return []
-        return [packet if rng.random() < 0.5 else replace(packet, delay=packet.delay + rng.random() * late_by)]
+        return [packet if rng.random() < 0.5 else _late(packet, rng, late_by)]
 
     return rule
 
@@ -130,35 +130,25 @@ class Wire:
 
 def duplication(rate: float, late_by: float) -> PacketFault:
     """Some packets arrive twice, the second up to `late_by` seconds later (F2)."""
-
-    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
-        if rng.random() >= rate:
-            return [packet]
-        return [packet, replace(packet, delay=packet.delay + rng.random() * late_by)]
-
-    return rule
+    return _sometimes(rate, lambda packet, rng: [packet, _late(packet, rng, late_by)])
 
 
 def reordering(rate: float, late_by: float) -> PacketFault:
     """Return a fault that delays some packets beyond later ones (F3)."""
-
-    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
-        if rng.random() >= rate:
-            return [packet]
-        return [replace(packet, delay=packet.delay + rng.random() * late_by)]
-
-    return rule
+    return _sometimes(rate, lambda packet, rng: [_late(packet, rng, late_by)])
 
 
 def corruption(rate: float) -> PacketFault:
     """Some packets arrive with a flipped bit, cut short, or with a tail (F4)."""
+    return _sometimes(rate, lambda packet, rng: [replace(packet, data=damaged(packet.data, rng))])
 
-    def rule(packet: Packet, rng: random.Random) -> list[Packet]:
-        if rng.random() >= rate:
-            return [packet]
-        return [replace(packet, data=damaged(packet.data, rng))]
 
-    return rule
+def _sometimes(rate: float, fault: PacketFault) -> PacketFault:
+    return lambda packet, rng: [packet] if rng.random() >= rate else fault(packet, rng)
+
+
+def _late(packet: Packet, rng: random.Random, late_by: float) -> Packet:
+    return replace(packet, delay=packet.delay + rng.random() * late_by)
 
 
 def damaged(data: bytes, rng: random.Random) -> bytes:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import hashlib
 import random
 from collections.abc import Callable, Sequence
+from typing import TypeVar
 
 from relay_lab.sim.network import Network
 from relay_lab.sim.process import Process
@@ -13,6 +14,7 @@ from relay_lab.sim.tasks import Tasks
 from relay_lab.sim.tcp_streams import TcpStreams
 from sitestack.model.address import Physical
 
+T = TypeVar("T")
 #: Makes a process: `(world, site name, process name, rng, physical address) -> Process`.
 Maker = Callable[["World", str, str, random.Random, Physical], Process]
 
@@ -67,6 +69,17 @@ class World:
             if not self.schedule.run_tick(end):
                 return reached()
         return True
+
+    def have_for(self, seconds: float, these: list[T], *more: T) -> None:
+        """Let a list, such as the cuts, have more entries for so long."""
+
+        def take_out() -> None:
+            for each in more:
+                if each in these:
+                    these.remove(each)
+
+        these += more
+        self.schedule.after(seconds, take_out)
 
     def settled(self, site: str, members: Sequence[Process]) -> bool:
         wanted = {p.local.address for p in members}

@@ -6,7 +6,6 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
 
 from relay_lab.sim import network_faults
 from relay_lab.sim.network_faults import PacketFault
@@ -27,8 +26,6 @@ from relay_lab.simulation.plan import Plan
 from relay_lab.simulation.process import RelayProcess
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Scope
-
-T = TypeVar("T")
 
 
 class GreyNemesis:
@@ -85,10 +82,8 @@ class GreyNemesis:
         here, there = one.physical.host, other.physical.host
         ways = [(here, there)] if fault.one_way else [(here, there), (there, here)]
         cuts = [(frozenset([source]), frozenset([target])) for source, target in ways]
-        now, network = self._world.now, self._world.network
-        self.holes.append((fault.site, frozenset([here, there]), (now, now + fault.length)))
-        network.cuts += cuts
-        self._world.schedule.after(fault.length, lambda: _remove(network.cuts, *cuts))
+        self.holes.append((fault.site, frozenset([here, there]), (self._world.now, self._world.now + fault.length)))
+        self._world.have_for(fault.length, self._world.network.cuts, *cuts)
 
     def _lose_large(self, fault: SmallOnly) -> None:
         member = self._ranked(fault.site, fault.rank)
@@ -114,9 +109,7 @@ class GreyNemesis:
         self._add(network_faults.dead_interface(fault.network, hosts), fault.length)
 
     def _add(self, rule: PacketFault, length: float) -> None:
-        faults = self._world.network.faults
-        faults.append(rule)
-        self._world.schedule.after(length, lambda: _remove(faults, rule))
+        self._world.have_for(length, self._world.network.faults, rule)
 
     def _fail_disk(self, fault: FailingDisk) -> None:
         member = self._ranked(fault.site, fault.rank)
@@ -159,9 +152,3 @@ class GreyNemesis:
 def _mend_disk(process: Process) -> None:
     assert isinstance(process, RelayProcess)
     process.disk.room, process.disk.is_unreadable = None, False
-
-
-def _remove(these: list[T], *gone: T) -> None:
-    for each in gone:
-        if each in these:
-            these.remove(each)

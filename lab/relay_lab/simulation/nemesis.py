@@ -204,8 +204,7 @@ class Nemesis:
                 everybody = frozenset(host.host for hosts in self.hosts.values() for host in hosts) | self._router_hosts()
                 delay_s = fault.delay_s / (2 if self.plan.by_router else 1)  # to the router, and from there
                 slow = (everybody, everybody, Slowness(delay_s, fault.bytes_per_s, fault.queue_s))
-                world.streams.slow.append(slow)
-                world.schedule.after(fault.length, lambda: world.streams.slow.remove(slow))
+                world.have_for(fault.length, world.streams.slow, slow)
             case Burst():
                 self.covered["burst"] += 1
                 world.network.faults.append(network_faults.burst_loss(world.now, fault.length))
@@ -235,9 +234,7 @@ class Nemesis:
 
     def _break(self, cuts: list[Cut], cut: Cut, fault: Split | WanCut) -> None:
         """Break a route, one way or both ways, and schedule its healing."""
-        broken = [cut] if fault.one_way else [cut, (cut[1], cut[0])]
-        cuts += broken
-        self.world.schedule.after(fault.length, partial(_mend, cuts, broken))
+        self.world.have_for(fault.length, cuts, *([cut] if fault.one_way else [cut, (cut[1], cut[0])]))
 
     def _reset(self, fault: Reset) -> None:
         sender, receiver = self._ranked(fault.site, fault.rank), self._ranked(fault.site, fault.peer)
@@ -282,9 +279,3 @@ def _make_sure(victim: Process) -> None:
     """Kill a process that should have died while sending, but had nothing to send."""
     if victim.alive:
         victim.kill()
-
-
-def _mend(cuts: list[Cut], broken: list[Cut]) -> None:
-    for cut in broken:
-        if cut in cuts:
-            cuts.remove(cut)

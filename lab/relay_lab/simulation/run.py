@@ -11,6 +11,7 @@ import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from functools import partial
+from typing import Any
 
 from relay.events import SwitchSite
 from relay.gateway.config import GatewayConfig
@@ -276,15 +277,8 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
         config = replace(config, membership=majority)
     protocols = config.protocols
     batching = BatchingConfig(latency_target_s=plan.latency_target_s, keys_share_batches=plan.keys == "shared")
-    if plan.batch_count_max is not None:
-        batching = replace(batching, batch_count_max=plan.batch_count_max)
-    if plan.batch_bytes_max is not None:
-        batching = replace(batching, batch_bytes_max=plan.batch_bytes_max)
-    flow_control = protocols.flow_control
-    if plan.window_bytes is not None:
-        flow_control = replace(flow_control, window_bytes=plan.window_bytes)
-    if plan.backlog_bytes_max is not None:
-        flow_control = replace(flow_control, backlog_bytes_max=plan.backlog_bytes_max)
+    batching = replace(batching, **_given(plan, "batch_count_max", "batch_bytes_max"))
+    flow_control = replace(protocols.flow_control, **_given(plan, "window_bytes", "backlog_bytes_max"))
     transfer = StateTransferConfig(chunk_bytes_max=STATE_BYTES)
     protocols = replace(protocols, batching=batching, flow_control=flow_control, state_transfer=transfer)
     config = with_short_ids(replace(config, protocols=protocols), plan.short_ids != "nobody")
@@ -299,3 +293,8 @@ def _configs(plan: Plan, site: str, hosts: dict[str, list[Physical]]) -> tuple[S
     sources = tuple([other for other in others if other not in unknown]) if plan.state == "across" else ()
     state = SiteStateConfig(SiteStateSettings(sources), transfer, piece_bytes_max=STATE_BYTES)
     return config, RelayConfig(gateway=gateway, buffer=plan.budget, routes=routes, site_state=state)
+
+
+def _given(plan: Plan, *fields: str) -> dict[str, Any]:
+    """Return the fields that the plan does not leave to the product."""
+    return {field: value for field in fields if (value := getattr(plan, field)) is not None}
