@@ -5,13 +5,13 @@ Every pair of values meets in some plan of each `ROWS` seeds (`covering.py`), ex
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from functools import cache, lru_cache
 from itertools import pairwise, product
 from typing import Any, Literal, NamedTuple
 
 from relay.replica.config import BufferConfig, SpillSettings
-from relay_lab.simulation import aimed, grey, scenarios
+from relay_lab.simulation import grey, scenarios
 from relay_lab.simulation.covering import Covering, Pair
 from relay_lab.simulation.dice import Scenario
 
@@ -73,12 +73,12 @@ FAULTS = (
     Row(scenarios.shortage, 0.6),
     Row(scenarios.slow_wan, 0.04),
     Row(scenarios.narrow_wan, 0.04),
-    Row(aimed.leave_before_the_view, 0.08),
-    Row(aimed.relay_dies_with_what_it_read, 0.1),
-    Row(aimed.relay_dies_in_a_cut, 0.08),
-    Row(aimed.relay_wakes, 0.1),
-    Row(aimed.address_is_taken, 0.08),
-    Row(aimed.two_relays_die, 0.08),
+    Row(scenarios.leave_before_the_view, 0.08),
+    Row(scenarios.relay_dies_with_what_it_read, 0.1),
+    Row(scenarios.relay_dies_in_a_cut, 0.08),
+    Row(scenarios.relay_wakes, 0.1),
+    Row(scenarios.address_is_taken, 0.08),
+    Row(scenarios.two_relays_die, 0.08),
     Row(grey.hole, 0.2, (1, 1, 2)),
     Row(grey.holes_that_heal_one_by_one, 0.1),
     Row(grey.holes_across_a_split, 0.08),
@@ -94,36 +94,17 @@ FAULTS = (
 )
 
 #: Faults for large sites: only those that many members make different, since each member costs time.
-FAULTS_AMONG_MANY = tuple(
-    [
-        row
-        for row in FAULTS
-        if row.scenario
-        in (
-            scenarios.pause,
-            scenarios.line_dies,
-            scenarios.several_die,
-            scenarios.several_leave,
-            scenarios.split,
-            grey.hole,
-        )
-    ]
-)
-
-
+_AMONG_MANY = (scenarios.pause, scenarios.line_dies, scenarios.several_die, scenarios.several_leave, scenarios.split, grey.hole)
 #: What makes a lock pass on.
 _HARM = (
-    *[row.scenario for row in FAULTS_AMONG_MANY],
-    scenarios.kill,
-    scenarios.leave,
-    scenarios.takeover,
-    scenarios.move,
-    scenarios.burst,
-    grey.holes_that_heal_one_by_one,
-    grey.holes_across_a_split,
-    grey.long_pause,
-    grey.slow_application,
+    *_AMONG_MANY,
+    *(scenarios.kill, scenarios.leave, scenarios.takeover, scenarios.move, scenarios.burst),
+    *(grey.holes_that_heal_one_by_one, grey.holes_across_a_split, grey.long_pause, grey.slow_application),
 )
+
+
+def _rows_with(chosen: Sequence[Scenario]) -> tuple[Row, ...]:
+    return tuple([row for row in FAULTS if row.scenario in chosen])
 
 
 def _line(*sites: str) -> Topology:
@@ -283,7 +264,7 @@ SPACES: dict[Kind, Space] = {
             "unicasts": {"some": {"unicast_share": Upto(0.3)}},
             "to the site": {"some": {"site_share": Upto(0.3)}},
         },
-        tuple([row for row in FAULTS if row.scenario in _HARM]),
+        _rows_with(_HARM),
         6,
     ),
     "large": Space(
@@ -299,7 +280,7 @@ SPACES: dict[Kind, Space] = {
             },
             "load": {"few": {"messages": 50, "size_max": 200}},
         },
-        FAULTS_AMONG_MANY,
+        _rows_with(_AMONG_MANY),
         3,
     ),
 }

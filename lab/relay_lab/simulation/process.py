@@ -212,12 +212,9 @@ class RelayProcess(Process):
 
     def _hand_over(self, events: Sequence[Event | Frame]) -> None:
         super()._hand_over(events)
-        if self.lock_user is not None:
-            self.lock_user.follow(events)
-        if self.application is not None:
-            self.application.follow(events)
-        if self.map_user is not None:
-            self.map_user.follow(events)
+        for user in (self.lock_user, self.application, self.map_user):
+            if user is not None:
+                user.follow(events)
 
     def _install(self, event: ViewInstalled) -> None:
         super()._install(event)
