@@ -12,14 +12,27 @@ import pytest
 
 from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig
-from relay_lab.simulation import Kind, dice, draw, grey, scenarios
+from relay_lab.simulation import Kind, SeedRun, dice, draw, grey, scenarios
 from relay_lab.simulation.coverage import find_missing
 from relay_lab.simulation.covering import Covering, pair_of
 from relay_lab.simulation.dice import Scenario
 from relay_lab.simulation.dimensions import FAULTS, ROOMY, ROWS, SMALL_BUDGETS, SPACES, covering
-from relay_lab.simulation.faults import FailingDisk, Fault, Flood, GreyFault, Pause, SlowApplication, SlowWan, WanCut, sites_of
+from relay_lab.simulation.faults import (
+    FailingDisk,
+    Fault,
+    Flood,
+    GreyFault,
+    Kill,
+    Pause,
+    SlowApplication,
+    SlowWan,
+    Split,
+    WanCut,
+    sites_of,
+)
 from relay_lab.simulation.generator import LASTING_S_MAX, LASTING_S_MIN, names_met
 from relay_lab.simulation.plan import LOAD_S
+from sitestack.stack.turn import STEPS, Step
 
 PLANS = [draw(seed) for seed in range(2 * ROWS)]
 KINDS: tuple[Kind, ...] = get_args(Kind)
@@ -170,3 +183,42 @@ def test_a_narrow_link_holds_a_window_and_the_largest_message_of_a_route() -> No
     for plan in narrow:
         sizes = [plan.size_max, *[fault.size_max or 0 for fault in plan.faults if isinstance(fault, Flood)]]
         assert plan.link.routed_bytes_max > plan.link.window_bytes + max(sizes), plan.seed
+
+
+def test_kills_come_before_every_step_but_the_first_and_between_datagrams() -> None:
+    kills = [fault.before for seed in range(300) for fault in draw(seed).faults if isinstance(fault, Kill)]
+    assert set(kills) == {None, *STEPS[1:]}
+    assert 0.1 < sum(step is not None for step in kills) / len(kills) < 0.3
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("step", STEPS[1:])
+def test_a_kill_between_two_steps_is_counted(step: Step) -> None:
+    quiet = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0, late=None)
+    site = quiet.sites[0][0]
+    faults = (Flood(4.9, 1.0, site, 8, 0.0), Kill(5.0, site, 0, 0, 1.0, step))
+    result = SeedRun(replace(quiet, faults=faults)).result()
+    assert result.violations == ()
+    assert result.covered[f"kill between steps, before {step}"] == 1
+
+
+#: With small windows of flow control, in a site that falls apart while much is sent (B1, S18).
+NARROW = [plan for plan in PLANS if plan.window_bytes is not None]
+
+
+def test_narrow_window_plans_cover_windows_orders_and_a_flood_in_a_split() -> None:
+    assert {plan.window_bytes for plan in NARROW} == {1, 2_000, 20_000}
+    assert {plan.order for plan in NARROW} == {"total", "fifo"}
+    for plan in NARROW:
+        assert plan.sites[0][1] >= 4
+        splits = [fault for fault in plan.faults if isinstance(fault, Split)]
+        floods = [fault for fault in plan.faults if isinstance(fault, Flood)]
+        assert any(split.at < flood.at < split.at + split.length for split in splits for flood in floods)
+
+
+@pytest.mark.long
+def test_their_runs_wait_for_credit_and_get_it() -> None:
+    for plan in NARROW[:4]:
+        run = SeedRun(plan)
+        assert run.result().violations == ()
+        assert sum(process.stack.levels()["flow_control.queued_frames"].high or 0 for process in run.world.processes) > 5

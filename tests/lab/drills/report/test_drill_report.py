@@ -7,23 +7,16 @@ from dataclasses import replace
 
 from relay_lab.drills.plan import Drill, DrillLoad
 from relay_lab.drills.report import draw_report, draw_site
-from relay_lab.drills.result import DrillResult, Moment
+from relay_lab.drills.result import Moment
 from relay_lab.drills.verdict import Rates, Silence
-from tests.lab.drills.test_result import MEMBERS, REPORT, SITES
+from tests.lab.drills.test_result import SITES, result
 
 DRILL = Drill(name="mine", why="Somebody & somebody <else> is killed.", load=DrillLoad(rate=100))
 ROWS = {("SFO", "NYC"): (100.0, 0.0, 0.0, 900.0, 100.0), ("SFO", "SFO"): (100.0,) * 5, ("NYC", "NYC"): (100.0,) * 5}
-RESULT = DrillResult(
+RESULT = replace(
+    result(timeline=(Moment(0.2, "kill NYC.relay (A)"), Moment(0.3, "NYC: no relay for NYC"))),
     drill=DRILL,
     seed=7,
-    sites=SITES,
-    members=MEMBERS,
-    report=REPORT,
-    seconds=9.0,
-    quiet_s=1.5,
-    queues={},
-    timeline=(Moment(0.2, "kill NYC.relay (A)"), Moment(0.3, "NYC: no relay for NYC")),
-    problems=(),
     silence=Silence(0.2, 0.6, "B", "NYC"),
     rates=Rates(0.0, 0.2, ROWS),
     means=("kill: SIGKILL to the container.",),
