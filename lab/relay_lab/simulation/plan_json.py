@@ -64,11 +64,10 @@ def to_json(value: Any) -> Any:
     if is_dataclass(value) and not isinstance(value, type):
         named = {KIND: type(value).__name__} if isinstance(value, Fault) else {}
         pairs = [(field, getattr(value, field.name)) for field in fields(value)]
-        return named | {field.name: to_json(each) for field, each in pairs if not _is_default(field, each)}
+        return named | {field.name: to_json(each) for field, each in pairs if each != default_of(field)}
     return [to_json(each) for each in value] if isinstance(value, tuple) else value
 
 
-def _is_default(field: Field[Any], value: Any) -> bool:
-    if field.default_factory is not MISSING:
-        return bool(value == field.default_factory())
-    return field.default is not MISSING and bool(value == field.default)
+def default_of(field: Field[Any]) -> Any:
+    """Return the default of a field; `MISSING` without one."""
+    return field.default if field.default_factory is MISSING else field.default_factory()

@@ -7,12 +7,11 @@ counts only when it breaks the same promise (by its name, such as L6).
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import replace
+from dataclasses import fields, replace
 
-from relay.gateway.config import LinkConfig
-from relay.replica.config import BufferConfig
 from relay_lab.simulation.faults import Fault, sites_of
 from relay_lab.simulation.plan import Plan
+from relay_lab.simulation.plan_json import default_of
 
 #: Runs a plan; returns the promises that it breaks, in words that begin with their names.
 Try = Callable[[Plan], tuple[str, ...]]
@@ -69,35 +68,31 @@ def _simpler(plan: Plan) -> Iterator[Callable[[Plan], Plan]]:
     """Ways to make a plan simpler, the most telling first."""
     for rate in ("corruption", "duplication", "reordering", "loss", "unicast_share", "site_share"):
         yield lambda plan, rate=rate: replace(plan, **{rate: 0.0})  # type: ignore[misc]
-    yield lambda plan: replace(plan, adds_late=False)
-    yield lambda plan: replace(plan, late=None, adds_late=False)
-    yield lambda plan: replace(plan, budget=BufferConfig())
-    yield lambda plan: replace(plan, batch_count_max=None)
+    for names in ("adds_late", "late adds_late", "budget", "batch_count_max"):
+        yield _with_defaults(names)
     yield lambda plan: replace(plan, batch_bytes_max=None, latency_target_s=None)
     for number in (2, 3):
         yield lambda plan, number=number: _first_sites(plan, number)  # type: ignore[misc]
-    yield lambda plan: replace(plan, link=LinkConfig(), lines=())
-    yield lambda plan: replace(plan, wan_delay_s=0.0)
-    yield lambda plan: replace(plan, lasting_s=0.0)
-    yield lambda plan: replace(plan, uneven=False, lanes="on", ipv6=False, interfaces=1, by_router=False)
-    yield lambda plan: replace(
-        plan,
-        state="none",
-        uses_map=False,
-        keys="none",
-        calls=False,
-        when_down="gap",
-        has_small_bounds=False,
-        reloads_budget=False,
-        offline_after_s=None,
-    )
-    yield lambda plan: replace(plan, has_liar=False)
-    yield lambda plan: replace(plan, short_ids="nobody")
-    yield lambda plan: replace(plan, backlog_bytes_max=None)
+    for names in (
+        "link lines",
+        "wan_delay_s",
+        "lasting_s",
+        "uneven lanes ipv6 interfaces by_router",
+        "state uses_map keys calls when_down has_small_bounds reloads_budget offline_after_s",
+        "has_liar",
+        "short_ids",
+        "backlog_bytes_max",
+    ):
+        yield _with_defaults(names)
     yield lambda plan: replace(plan, messages=0)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, messages=plan.messages // 2)
     yield lambda plan: replace(plan, size_max=min(plan.size_max, 20))
+
+
+def _with_defaults(names: str) -> Callable[[Plan], Plan]:
+    defaults = {field.name: default_of(field) for field in fields(Plan) if field.name in names.split()}
+    return lambda plan: replace(plan, **defaults)
 
 
 def _first_sites(plan: Plan, number: int) -> Plan:
