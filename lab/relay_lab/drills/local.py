@@ -187,7 +187,6 @@ class LocalExecutor(Executor):
             seconds=action.for_s,
             amount=action.amount,
             keys=str(self._keys / action.key_of) if self._keys is not None and action.key_of else "",
-            secured=self._keys is not None,
         )
         return await run_attack(target, self._directory / "target.json", enter)
 

@@ -32,6 +32,7 @@ _ALERT = 21
 class Assault:
     def __init__(self, target: Target) -> None:
         self._target = target
+        self._count = int(target.amount) or _CONNECTIONS
         self._rng = random.Random(target.seed)
         self._account = AttackReport().begin()
         self._sent = self._account.sent
@@ -41,9 +42,9 @@ class Assault:
 
     def run(self) -> AttackReport:
         attack: dict[str, Callable[[], None]] = {
-            "idle": self._idle,
-            "slow-handshake": lambda: self._drip("slow handshake", _client_hello()),
-            "announce": self._announce,
+            "idle": lambda: self._hold("idle", [b""]),
+            "slow-handshake": lambda: self._hold("slow handshake", [_client_hello()]),
+            "announce": lambda: self._hold("announced frames", [length.to_bytes(4, "big") + bytes(64) for length in _HUGE]),
             "plain": self._plain,
             "old-tls": self._old_tls,
             "claim": self._claim,
@@ -66,19 +67,9 @@ class Assault:
         place = (victim.host, victim.bridge_port)
         return socket.create_connection(place, _PATIENCE_S, source_address=(self._target.source, 0))
 
-    def _idle(self) -> None:
-        self._hold("idle", int(self._target.amount), [b""])
-
-    def _drip(self, kind: str, data: bytes) -> None:
-        self._hold(kind, int(self._target.amount) or _CONNECTIONS, [data])
-
-    def _announce(self) -> None:
-        beginnings = [length.to_bytes(4, "big") + bytes(64) for length in _HUGE]
-        self._hold("announced frames", int(self._target.amount) or _CONNECTIONS, beginnings)
-
-    def _hold(self, kind: str, count: int, beginnings: list[bytes]) -> None:
+    def _hold(self, kind: str, beginnings: list[bytes]) -> None:
         """Open connections, reopen closed ones, and send a byte a second on each, until the end."""
-        deadline = time.monotonic() + self._target.seconds
+        count, deadline = self._count, time.monotonic() + self._target.seconds
         held: dict[int, _Held] = {}
         closed = refused = 0
         with ExitStack() as stack:
@@ -120,13 +111,6 @@ class Assault:
 
     def _claim(self) -> None:
         """Send a HELLO in the name of another site, with the certificate of a site of the drill."""
-        if not self._target.secured:
-            for kind in self._each("claims another site"):
-                with suppress(OSError), self._connect() as sock:
-                    sock.sendall(self._hello(self._other().site))
-                    self._sent[kind] += 1
-                    self._listen(sock)
-            return
         context = client_context(self._target.keys)
         for kind in self._each("claims another site", "claims the site itself", "announces 4 GiB"):
             said = {
@@ -137,10 +121,9 @@ class Assault:
 
     def _each(self, *kinds: str) -> Iterator[str]:
         """Yield the kinds in turn, evenly over the time of the attack."""
-        count = int(self._target.amount) or _CONNECTIONS
         deadline = self._began + self._target.seconds
-        for at in range(count):
-            due = self._began + self._target.seconds * at / count
+        for at in range(self._count):
+            due = self._began + self._target.seconds * at / self._count
             time.sleep(max(0.0, due - time.monotonic()))
             if time.monotonic() > deadline:
                 return

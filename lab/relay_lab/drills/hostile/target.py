@@ -49,8 +49,6 @@ class Target:
     seed: int = 0
     #: Directory with the keys of another site; empty: none.
     keys: str = ""
-    #: Whether the members are secured, so that the bridge needs TLS.
-    secured: bool = False
 
     def to_json(self) -> str:
         plain = {**asdict(self), "group": None if self.group is None else str(self.group)}
