@@ -161,7 +161,7 @@ class Sites:
             case "restart" | "upgrade":
                 if self._states[seat] != "gone":
                     await self._leave(seat)
-                await (self._start if action.do == "restart" else self._upgrade)(seat)
+                await self._start(seat, self._executor.upgrade if action.do == "upgrade" else None)
                 await self._joined([seat])
             case "start" if self._states[seat] == "gone":
                 await self._start(seat)
@@ -200,12 +200,8 @@ class Sites:
             self._had[place] = await self.find(place)
         return self._had[place]
 
-    async def _start(self, seat: Seat) -> None:
-        await self._executor.start(seat)
-        self._states[seat] = "joining"
-
-    async def _upgrade(self, seat: Seat) -> None:
-        await self._executor.upgrade(seat)
+    async def _start(self, seat: Seat, start: Callable[[Seat], Awaitable[None]] | None = None) -> None:
+        await (start or self._executor.start)(seat)
         self._states[seat] = "joining"
 
     async def _joined(self, seats: Sequence[Seat]) -> None:

@@ -29,10 +29,10 @@ def draw_delay(rng: random.Random) -> float:
     return math.exp(rng.uniform(*map(math.log, DELAYS_S)))
 
 
-def draw_large_site(rng: random.Random, plan: Plan) -> str:
-    """Return a site with at least `LARGE` members; an empty text when there is none."""
-    sites = [site for site, members in plan.sites if members >= LARGE]
-    return rng.choice(sites) if sites else ""
+def draw_shared_site(rng: random.Random, plan: Plan, least: int = 2) -> tuple[str, int]:
+    """Return a random site with at least this many members, and their number; an empty name without one."""
+    sites = [each for each in plan.sites if each[1] >= least]
+    return rng.choice(sites) if sites else ("", 0)
 
 
 def some_others(rng: random.Random, plan: Plan, site: str) -> list[str]:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import random
 
 from relay.replica.config import BufferConfig
-from relay_lab.simulation.dice import back_s, draw_site, moment
+from relay_lab.simulation.dice import back_s, draw_shared_site, draw_site, moment
 from relay_lab.simulation.faults import (
     DeadInterface,
     FailingDisk,
@@ -31,12 +31,6 @@ MTUS = (1_400, 1_200, 548)
 def draw_stay(rng: random.Random) -> float:
     """Return how long a grey fault lasts: past failure detection and merges, or past the end of the load."""
     return rng.choice((rng.uniform(5.0, 20.0), rng.uniform(20.0, 80.0)))
-
-
-def draw_shared_site(rng: random.Random, plan: Plan, least: int = 2) -> tuple[str, int]:
-    """Return a random site with at least this many members, and their number; an empty name without one."""
-    sites = [each for each in plan.sites if each[1] >= least]
-    return rng.choice(sites) if sites else ("", 0)
 
 
 def hole(rng: random.Random, plan: Plan) -> list[Fault]:

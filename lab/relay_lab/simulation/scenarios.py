@@ -11,7 +11,7 @@ from itertools import permutations
 from typing import Literal
 
 from relay.replica.config import BufferConfig
-from relay_lab.simulation.dice import back_s, draw_delay, draw_large_site, draw_length, draw_site, moment, some_others
+from relay_lab.simulation.dice import LARGE, back_s, draw_delay, draw_length, draw_shared_site, draw_site, moment, some_others
 from relay_lab.simulation.faults import (
     Burst,
     CutStream,
@@ -75,17 +75,17 @@ def takeover(rng: random.Random, plan: Plan) -> list[Fault]:
 
 def line_dies(rng: random.Random, plan: Plan) -> list[Fault]:
     """Draw kills of the coordinators of a large site, each during its takeover."""
-    site, at = draw_large_site(rng, plan), moment(rng)
+    (site, _), at = draw_shared_site(rng, plan, LARGE), moment(rng)
     times = [at + 0.7 * number for number in range(rng.choice((2, 3)) if site else 0)]
     return [Kill(time, site, 0, rng.randrange(12), rng.uniform(3.0, 8.0)) for time in times]
 
 
 def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
     """Draw kills of several members of a large site at once, perhaps more than half."""
-    site = draw_large_site(rng, plan)
+    site, members = draw_shared_site(rng, plan, LARGE)
     if not site:
         return []
-    members, at, back = dict(plan.sites)[site], moment(rng), rng.choice((None, rng.uniform(0.0, 8.0)))
+    at, back = moment(rng), rng.choice((None, rng.uniform(0.0, 8.0)))
     ranks = rng.sample(range(members), rng.randrange(2, members))
     dying = [Kill(at + rng.uniform(0.0, 0.2), site, rank, rng.randrange(6), back) for rank in ranks]
     return [Flood(at - 0.1, 1.0, site, 24, 0.1), *dying]
@@ -93,10 +93,10 @@ def several_die(rng: random.Random, plan: Plan) -> list[Fault]:
 
 def several_leave(rng: random.Random, plan: Plan) -> list[Fault]:
     """Draw leaves of several members of a large site, while others return."""
-    site = draw_large_site(rng, plan)
+    site, members = draw_shared_site(rng, plan, LARGE)
     if not site:
         return []
-    members, at = dict(plan.sites)[site], moment(rng)
+    at = moment(rng)
     number = rng.randrange(2, max(4, members // 2))
     return [Leave(at + rng.uniform(0.0, 0.5), site, rng.randrange(members), rng.uniform(0.0, 3.0)) for _ in range(number)]
 
@@ -131,10 +131,10 @@ def split_amid_floods(rng: random.Random, plan: Plan) -> list[Fault]:
 
 def resets(rng: random.Random, plan: Plan) -> list[Fault]:
     """Draw repeated resets of one unicast connection."""
-    sites = [site for site, members in plan.sites if members > 1]
-    if not sites:
+    site, _ = draw_shared_site(rng, plan)
+    if not site:
         return []
-    site, rank, at = rng.choice(sites), rng.choice((0, 1)), moment(rng)
+    rank, at = rng.choice((0, 1)), moment(rng)
     faults: list[Fault] = []
     for _ in range(rng.choice((2, 4))):
         length = rng.uniform(0.05, 0.6)
