@@ -3,13 +3,11 @@
 from __future__ import annotations
 
 from dataclasses import replace
-from types import SimpleNamespace
-from typing import Literal, cast
+from typing import Literal
 
 import pytest
 
 from relay.replica.config import BufferConfig, SpillSettings
-from relay_lab.sim.process import Process
 from relay_lab.simulation import SeedRun
 from relay_lab.simulation.dimensions import ROOMY
 from relay_lab.simulation.faults import FailingDisk, Fault, Flood, Kill, WanCut
@@ -17,8 +15,8 @@ from relay_lab.simulation.shortage import Shortage
 from sitestack.journal import records
 from tests.harness.journals import Told
 from tests.simulation.test_grey_faults import plan_with
+from tests.simulation.test_verdicts import process
 
-SECOND = 10**9
 TINY = BufferConfig(budget_entries=1)
 SMALL = BufferConfig(budget_entries=8, spill=ROOMY)
 
@@ -78,12 +76,6 @@ def test_the_disk_fault_of_a_dead_relay_causes_no_gap() -> None:
 
 
 # -- verdicts ----------------------------------------------------------------------------------------------------------
-
-
-def process(told: Told, *seconds: float) -> Process:
-    """A process with this journal, whose records have these times."""
-    journal = [replace(record, t=int(at * SECOND)) for record, at in zip(told.records, seconds, strict=True)]
-    return cast(Process, SimpleNamespace(local=SimpleNamespace(site=told.site), records=journal))
 
 
 def objection(spill: SpillSettings, reason: str, relay: Literal["A", "B"] = "A", failed: tuple[str, ...] = ()) -> str:

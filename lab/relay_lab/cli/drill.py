@@ -39,7 +39,7 @@ def _list(ctx: click.Context, _parameter: click.Parameter, is_wanted: bool) -> N
     ctx.exit()
 
 
-_EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
+EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
 
 
 @click.command(name="drill", epilog=_EPILOG)
@@ -107,7 +107,7 @@ def command(
         # A report that cannot be written must not lose the printed output, nor the reverse.
         if report is not None:
             _write(report, draw_report(drill, where, results, aborted))
-    ctx.exit(_EXITS[overall(results, aborted)])
+    ctx.exit(EXITS[overall(results, aborted)])
 
 
 def _refuse_report(report: Path, ctx: click.Context) -> None:

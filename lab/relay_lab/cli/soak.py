@@ -7,16 +7,15 @@ from pathlib import Path
 
 import click
 
-from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
+from relay.cli.exits import EXIT_CHECK_FAILED
 from relay.cli.output import json_option, print_json, print_verdict, progress_bar
 from relay.cli.running import run_until_signal
 from relay_lab.cli.demo import show
+from relay_lab.cli.drill import EXITS
 from relay_lab.drills.executor import MemberDied, PlaceFailed
 from relay_lab.drills.sites import NotReady
 from relay_lab.drills.soak import Soak, plan_soak, run_soak
 from relay_lab.drills.venues import find_venue
-
-_EXITS = {"pass": EXIT_DONE, "fail": EXIT_CHECK_FAILED, "not exercised": EXIT_NOT_EXERCISED}
 
 
 @click.command(name="soak")
@@ -51,7 +50,7 @@ def command(ctx: click.Context, minutes: float, rate: float, seed: int, as_json:
             f"{told[name]} {name}" for name in ("sent", "lost", "duplicated", "reordered", "actions", "rotations")
         )
         print_verdict(soak.verdict == "pass", f"{counts}; {slope}", failed=soak.verdict.upper())
-    ctx.exit(_EXITS[soak.verdict])
+    ctx.exit(EXITS[soak.verdict])
 
 
 def _run(seed: int, seconds: float, rate: float) -> Soak:

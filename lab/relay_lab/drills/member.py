@@ -174,19 +174,17 @@ class MemberProcess(Child):
 _RETRY_S = 0.1
 
 
-class RouterProcess:
+class RouterProcess(Child):
     """One router, at a port that stays the same."""
 
     def __init__(self, port: int, configs: Sequence[Path], directory: Path) -> None:
         """`configs`: a member's configuration of each site. `directory` takes its log."""
+        super().__init__(Seat("router", str(port)), directory)
         self.place = Physical(LOOPBACK, port)
         self._command = [sys.executable, "-m", "relay", "router", *map(str, configs), "--bind", str(self.place)]
-        self._log = directory / f"router-{port}.log"
-        self._process: trio.Process | None = None
 
     async def start(self) -> None:
-        with self._log.open("ab") as log:
-            self._process = await trio.lowlevel.open_process(tie(self._command), stdin=subprocess.DEVNULL, stderr=log)
+        await self.spawn(self._command)
 
     async def wait_until_up(self) -> None:
         while True:
@@ -200,7 +198,7 @@ class RouterProcess:
     async def kill(self) -> None:
         if self._process is not None:
             self._process.kill()
-            await self._process.wait()
+            await self.reap()
 
 
 @asynccontextmanager
