@@ -24,6 +24,13 @@ def config(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
     return file
 
 
+@pytest.fixture
+def keys(run: Run, tmp_path: Path) -> Path:
+    """The directory of a site."""
+    run("keygen", tmp_path / "keys", "--site", "NYC")
+    return tmp_path / "keys" / "NYC"
+
+
 def test_keys_are_made_for_each_site(run: Run, tmp_path: Path) -> None:
     code, out, err = run("keygen", tmp_path / "keys", "--site", "NYC", "--site", "SFO")
     assert (code, err, len(out.splitlines())) == (0, "", 2)
@@ -47,9 +54,9 @@ def test_a_certificate_is_renewed_and_the_key_of_the_site_stays(run: Run, tmp_pa
     assert run("keygen", tmp_path, "--site", "NYC", "--renew", "--force").code == 2
 
 
-def test_a_node_wants_keys_or_to_be_insecure_and_not_both(run: Run, config: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    run("keygen", config.parent / "keys", "--site", "NYC")
-    keys = config.parent / "keys" / "NYC"
+def test_a_node_wants_keys_or_to_be_insecure_and_not_both(
+    run: Run, config: Path, keys: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     code, _, err = run("node", config)
     assert (code, len(err.splitlines())) == (2, 1)
     assert "no keys are configured" in err
@@ -62,9 +69,7 @@ def test_a_node_wants_keys_or_to_be_insecure_and_not_both(run: Run, config: Path
     assert run("node", config, "--insecure").code == 2
 
 
-def test_keys_in_the_file_are_used_and_exclude_insecure(run: Run, config: Path) -> None:
-    run("keygen", config.parent / "keys", "--site", "NYC")
-    keys = config.parent / "keys" / "NYC"
+def test_keys_in_the_file_are_used_and_exclude_insecure(run: Run, config: Path, keys: Path) -> None:
     config.write_text(f"site: NYC\nsecurity: {{keys: {keys}}}\n")
     assert run("node", config).code == 0
     assert run("node", config, "--insecure").code == 2
@@ -73,20 +78,11 @@ def test_keys_in_the_file_are_used_and_exclude_insecure(run: Run, config: Path) 
     assert (code, len(err.splitlines())) == (2, 1)
 
 
-def test_keys_that_others_can_read_are_refused(run: Run, config: Path) -> None:
-    run("keygen", config.parent / "keys", "--site", "NYC")
-    keys = config.parent / "keys" / "NYC"
+def test_keys_that_others_can_read_are_refused(run: Run, config: Path, keys: Path) -> None:
     (keys / "site.keys").chmod(0o640)
     code, _, err = run("node", config, "--keys", keys)
     assert (code, len(err.splitlines())) == (2, 1)
     assert f"{keys / 'site.keys'}: " in err
-
-
-@pytest.fixture
-def keys(run: Run, tmp_path: Path) -> Path:
-    """The directory of a site."""
-    run("keygen", tmp_path / "keys", "--site", "NYC")
-    return tmp_path / "keys" / "NYC"
 
 
 def test_a_key_is_exchanged_in_three_steps(run: Run, keys: Path) -> None:

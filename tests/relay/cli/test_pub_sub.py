@@ -13,10 +13,9 @@ import sys
 import time
 from collections.abc import AsyncIterator, Iterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import AbstractContextManager, contextmanager, suppress
+from contextlib import contextmanager, suppress
 from dataclasses import replace
 from pathlib import Path
-from tempfile import TemporaryDirectory
 
 import pytest
 import trio
@@ -36,13 +35,8 @@ COMMAND = (sys.executable, "-m", "relay")
 
 
 @pytest.fixture
-def config() -> Iterator[Path]:
-    with TemporaryDirectory(prefix="relay-") as directory:
-        yield configure(Path(directory))
-
-
-def subscriber(config: Path) -> AbstractContextManager[subprocess.Popen[str]]:
-    return following(str(config), "--member", "--name", "S", "--insecure")
+def config(directory: Path) -> Path:
+    return configure(directory)
 
 
 @contextmanager
@@ -67,7 +61,7 @@ def post(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_published_messages_are_printed_once_and_in_order(config: Path) -> None:
-    with subscriber(config) as process:
+    with following(str(config), "--member", "--name", "S", "--insecure") as process:
         assert process.stdout is not None
         deadline = time.monotonic() + LIMIT_S
         while not select.select([process.stdout], [], [], 0.5)[0]:  # until it has joined, and has not founded a separate site
@@ -84,36 +78,29 @@ def test_published_messages_are_printed_once_and_in_order(config: Path) -> None:
         assert process.wait(LIMIT_S) == 130
 
 
-def test_only_the_oversized_message_is_reported_as_not_published(config: Path) -> None:
-    limit = 1 << 10
-    config.write_text(json.dumps({**json.loads(config.read_text()), "protocols": {"batching": {"message_bytes_max": limit}}}))
-    published = publish(config, "short", "x" * (limit + 1), os.fsdecode(b"no text: \xff"), "short again")
+def test_only_the_oversized_message_is_reported_as_not_published(directory: Path) -> None:
+    config = configure(directory, protocols={"batching": {"message_bytes_max": 1_024}})
+    published = publish(config, "short", "x" * 1_025, os.fsdecode(b"no text: \xff"), "short again")
     assert published.returncode == 1
     assert published.stderr.count("\n") == 1
     assert published.stderr.startswith("not published: ")
 
 
-@pytest.mark.parametrize("how", ["--member", "--node"])
-def test_an_input_that_cannot_be_read_is_one_sentence_beside_the_refused_lines(config: Path, how: str) -> None:
+@pytest.mark.parametrize(("how", "redirection"), [("--member", "0>/dev/null"), ("--node", "0>/dev/null"), ("--node", "<&-")])
+def test_an_input_that_is_closed_or_cannot_be_read_is_one_sentence(config: Path, how: str, redirection: str) -> None:
     arguments = [str(config), "--member", "--insecure"] if how == "--member" else ["--node", "http://127.0.0.1:1"]
-    with Path(os.devnull).open("wb") as unreadable:
-        ended = subprocess.run([*COMMAND, "pub", *arguments], stdin=unreadable, capture_output=True, text=True, timeout=LIMIT_S)
+    command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, "pub", *arguments]
+    ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert (ended.returncode, ended.stderr) == (1, "not published: the rest of the input (Bad file descriptor).\n")
 
 
-def test_a_closed_input_is_one_sentence() -> None:
-    command = [*COMMAND, "pub", "--node", "http://127.0.0.1:1"]
-    ended = subprocess.run(["sh", "-c", 'exec "$@" <&-', "sh", *command], capture_output=True, text=True, timeout=LIMIT_S)
-    assert (ended.returncode, ended.stderr) == (1, "not published: the rest of the input (Bad file descriptor).\n")
-
-
-def test_lines_before_a_read_error_are_published_and_refused_ones_reported(config: Path) -> None:
+def test_lines_before_a_read_error_are_published_and_refused_ones_reported(directory: Path) -> None:
     async def lines() -> AsyncIterator[bytes]:
         yield b"short"
         yield b"x" * 2_000
         raise OSError(errno.EIO, os.strerror(errno.EIO))
 
-    config.write_text(json.dumps({**json.loads(config.read_text()), "protocols": {"batching": {"message_bytes_max": 1_000}}}))
+    config = configure(directory, protocols={"batching": {"message_bytes_max": 1_000}})
     settings = replace(load_config(config, name="P"), security=SecuritySettings(insecure=True))
     refused, ended = trio.run(visitor.publish, settings, lines())
     assert refused.startswith("not published: ")

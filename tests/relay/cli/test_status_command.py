@@ -56,9 +56,6 @@ def test_everything_an_operator_asks_for_is_there() -> None:
     assert "77" in row
     assert "None" not in row
     assert "stack.unicast.held" not in text  # never used, so it does not crowd the table
-
-
-def test_the_status_omits_inner_queues_by_default() -> None:
     assert "stack." not in printed(STATUS)
 
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import ssl
-from collections.abc import AsyncIterator, Callable, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
 from http.client import HTTPConnection
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
 from types import SimpleNamespace
-from typing import Any
+from typing import Any, TypeVar
 
 import pytest
 import trio
@@ -27,6 +27,7 @@ from tests.relay.node.http.test_messages import heard, site
 
 TOKEN = "hush-hush-hush-hush"
 Result = Published | NotPublished
+T = TypeVar("T")
 
 
 def told(n: int, key: str = "") -> str:
@@ -196,6 +197,16 @@ def quick(monkeypatch: pytest.MonkeyPatch) -> None:
         monkeypatch.setattr(f"relay.client.{module}.PAUSE_S", 0.01)
 
 
+async def run_in(kind: str, in_threads: Callable[[str], T], in_tasks: Callable[[str], Awaitable[T]], url: str) -> T:
+    """Run the story of one kind of client."""
+    import asyncio  # noqa: PLC0415  # the other event loop of the client
+
+    if kind == "trio":
+        return await in_tasks(url)
+    call = in_threads if kind == "threads" else lambda url: asyncio.run(in_tasks(url))  # type: ignore[arg-type]
+    return await trio.to_thread.run_sync(call, url, abandon_on_cancel=True)
+
+
 @pytest.mark.usefixtures("quick")
 @pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpx's generators on trio
 @pytest.mark.parametrize("kind", ["threads", "trio", "asyncio"])
@@ -217,20 +228,11 @@ async def test_a_connection_that_dies_at_any_point_is_survived(kind: str) -> Non
                         break
         return None, found  # type: ignore[return-value]
 
-    async def ask(url: str) -> tuple[Result, list[Event]]:
-        if kind == "trio":
-            return await in_tasks(url)
-        call: Callable[..., Any] = in_threads if kind == "threads" else lambda url: asyncio.run(in_tasks(url))
-        found: tuple[Result, list[Event]] = await trio.to_thread.run_sync(call, url)
-        return found
-
-    import asyncio  # noqa: PLC0415  # the other event loop of the client
-
     with trio.fail_after(30), dying(POSTED, POINTS) as (post_at, posts), dying(EVENTS, POINTS) as (url, asked):
-        published, _ = await ask(post_at)
+        published, _ = await run_in(kind, in_threads, in_tasks, post_at)
         assert isinstance(published, Published)
         assert len({body for _, body in posts}) == 1
-        _, events = await ask(url)
+        _, events = await run_in(kind, in_threads, in_tasks, url)
         assert [event.payload for event in events] == [b"1", b"2"]
         assert len(asked) > len(POINTS) - 1
 
@@ -286,8 +288,6 @@ def test_a_node_that_is_away_is_not_untrusted_because_the_application_handles_a_
 
 @pytest.mark.parametrize("kind", ["threads", "trio", "asyncio"])
 async def test_a_client_that_trusts_no_node_says_so(kind: str, tmp_path: Path) -> None:
-    import asyncio  # noqa: PLC0415  # the other event loop of the client
-
     async def refuse(stream: trio.SSLStream[trio.SocketStream]) -> None:
         with suppress(trio.BrokenResourceError):
             await stream.do_handshake()
@@ -314,9 +314,5 @@ async def test_a_client_that_trusts_no_node_says_so(kind: str, tmp_path: Path) -
             listeners = await trio.open_ssl_over_tcp_listeners(0, tls, host="127.0.0.1")
             nursery.start_soon(trio.serve_listeners, refuse, listeners)
             url = f"https://127.0.0.1:{listeners[0].transport_listener.socket.getsockname()[1]}"  # type: ignore[attr-defined]
-            if kind == "trio":
-                await in_tasks(url)
-            else:
-                call = in_threads if kind == "threads" else lambda url: asyncio.run(in_tasks(url))
-                await trio.to_thread.run_sync(call, url, abandon_on_cancel=True)
+            await run_in(kind, in_threads, in_tasks, url)
             nursery.cancel_scope.cancel()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import ssl
 import stat
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -149,7 +149,3 @@ def test_an_invalid_authority_key_is_refused(tmp_path: Path, text: bytes) -> Non
     (tmp_path / "authority.key").write_bytes(text)
     with pytest.raises(ConfigurationError, match="authority's key"):
         make_key_directory(tmp_path, ["SFO"])
-
-
-def test_a_new_certificate_is_valid_where_the_clock_is_behind() -> None:
-    assert timedelta(minutes=5) <= CLOCK_SKEW
