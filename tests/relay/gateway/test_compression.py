@@ -19,33 +19,24 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
-from tests.harness.relay.puppet import D, data, hello, numbers, remote_view
+from tests.harness.relay.puppet import D, data, hello, numbers
 from tests.harness.relay.world import two_sites
-from tests.relay.gateway.test_session import drain, frames
+from tests.relay.gateway.test_session import drain, frames, session
 
 ZSTD = LinkConfig(chunk_bytes=20_000, compress="zstd")
 PLAIN = LinkConfig(chunk_bytes=20_000)
 JSON = b'{"event": "order", "customer": 1234, "items": [1, 2, 3], "price": 10.5}\n' * 20
 RANDOM = [random.Random(n).randbytes(1_400) for n in range(60)]
+compress = zstandard.ZstdCompressor().compress
 
 
 def greeting(site: str, config: LinkConfig) -> Hello:
     return hello(site=site, link=number_link(1, config.decompressed_bytes_max))
 
 
-def session(config: LinkConfig = ZSTD, payloads: Sequence[bytes] = ()) -> LinkSession:
-    """SFO with these messages for NYC."""
-    state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
-    watermarks = Watermarks(state)
-    state.install(remote_view(1, D), 0.0)
-    watermarks.installed(alone=True)
-    for n, payload in enumerate(payloads, 1):
-        watermarks.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, pack_body([payload])), 0.0))
-    return LinkSession(greeting("SFO", config), state, watermarks, config, 0.0)
-
-
 def linked(mine: LinkConfig, peer: LinkConfig, payloads: Sequence[bytes] = ()) -> LinkSession:
-    link = session(mine, payloads)
+    """SFO with these messages for NYC."""
+    link = session(mine, payloads, greeting("SFO", mine))
     link.receive(encode(greeting("NYC", peer)) + encode(State({"SFO": SiteVector()})), 0.0)
     link.accept(None, SiteVector())
     return link
@@ -104,7 +95,7 @@ def unsized(content: bytes) -> bytes:
 
 def lying(size: int) -> bytes:
     """A frame that states 700 bytes and has others."""
-    honest, other = (zstandard.ZstdCompressor().compress(os.urandom(each)) for each in (700, size))
+    honest, other = (compress(os.urandom(each)) for each in (700, size))
     return honest[:7] + other[7:]
 
 
@@ -114,32 +105,18 @@ WHOLE = b"".join(encode(data(n, site="NYC")) for n in range(1, 20))
 @pytest.mark.parametrize(
     "hostile",
     [
-        zstandard.ZstdCompressor().compress(bytes(1 << 28)),
-        zstandard.ZstdCompressor().compress(bytes(2 * ZSTD.chunk_bytes + 1)),
-        lying(1_000),
-        lying(500),
-        unsized(WHOLE),
-        zstandard.ZstdCompressor().compress(WHOLE)[:-1],
-        zstandard.ZstdCompressor().compress(WHOLE) + b"x",
-        zstandard.ZstdCompressor().compress(b""),
-        b"",
-        b"no zstd",
-        zstandard.ZstdCompressor().compress(WHOLE[:-1]),
-        zstandard.ZstdCompressor().compress(encode(Compressed(zstandard.ZstdCompressor().compress(WHOLE)))),
-    ],
-    ids=[
-        "bomb",
-        "large",
-        "longer",
-        "shorter",
-        "unsized",
-        "cut",
-        "trailing",
-        "empty",
-        "nothing",
-        "other",
-        "unfinished",
-        "nested",
+        pytest.param(compress(bytes(1 << 28)), id="bomb"),
+        pytest.param(compress(bytes(2 * ZSTD.chunk_bytes + 1)), id="large"),
+        pytest.param(lying(1_000), id="longer"),
+        pytest.param(lying(500), id="shorter"),
+        pytest.param(unsized(WHOLE), id="unsized"),
+        pytest.param(compress(WHOLE)[:-1], id="cut"),
+        pytest.param(compress(WHOLE) + b"x", id="trailing"),
+        pytest.param(compress(b""), id="empty"),
+        pytest.param(b"", id="nothing"),
+        pytest.param(b"no zstd", id="other"),
+        pytest.param(compress(WHOLE[:-1]), id="unfinished"),
+        pytest.param(compress(encode(Compressed(compress(WHOLE)))), id="nested"),
     ],
 )
 def test_a_hostile_chunk_closes_the_link(hostile: bytes) -> None:
@@ -152,16 +129,16 @@ def test_a_hostile_chunk_closes_the_link(hostile: bytes) -> None:
 def test_a_frame_that_the_peer_must_not_send_is_refused_inside_a_chunk_too(frame: Header) -> None:
     link = linked(ZSTD, ZSTD)
     with pytest.raises(ProtocolError):
-        link.receive(encode(Compressed(zstandard.ZstdCompressor().compress(encode(frame)))), 0.0)
+        link.receive(encode(Compressed(compress(encode(frame)))), 0.0)
 
 
 @pytest.mark.parametrize(("mine", "peer"), [(ZSTD, PLAIN), (PLAIN, ZSTD)])
 def test_a_chunk_without_negotiation_closes_the_link(mine: LinkConfig, peer: LinkConfig) -> None:
-    chunk = encode(Compressed(zstandard.ZstdCompressor().compress(encode(Heartbeat()))))
+    chunk = encode(Compressed(compress(encode(Heartbeat()))))
     with pytest.raises(ProtocolError, match="bridge_compressed"):
         linked(mine, peer).receive(chunk, 0.0)
     with pytest.raises(ProtocolError, match="bridge_compressed"):
-        session(mine).receive(chunk, 0.0)
+        session(mine, greeting=greeting("SFO", mine)).receive(chunk, 0.0)
 
 
 def test_two_sites_relay_over_a_compressed_link() -> None:

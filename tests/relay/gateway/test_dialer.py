@@ -14,7 +14,8 @@ from sitestack.model.address import Physical
 from sitestack.model.events import Event
 from sitestack.model.view import ViewId
 from tests.harness.relay.member import Member
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.site import FakeSite
+from tests.harness.relay.world import World, two_sites
 
 D, E, F = (Physical(host, 7900) for host in ("d", "e", "f"))
 SFO = {"SFO": (D, E, F)}
@@ -129,6 +130,18 @@ def test_a_site_that_is_offline_is_not_called_until_it_is_online() -> None:
     assert calls.due(60.0) == [("SFO", D), ("SFO", E), ("SFO", F)]
 
 
+def watch_calls(world: World, caller: FakeSite, called: Physical) -> list[float]:
+    """The times at which this site calls this address from now on."""
+    calls: list[float] = []
+
+    def watch(member: Member, event: Event) -> None:
+        if member.site is caller and isinstance(event, Dial) and event.address == called:
+            calls.append(world.now)
+
+    world.watch = watch
+    return calls
+
+
 @pytest.mark.conforms("REL-11")
 def test_a_relay_refused_as_stale_dials_less_and_less_often() -> None:
     """R9: SFO knows a later epoch of NYC's lineage, as after a pause of NYC's relay."""
@@ -137,13 +150,7 @@ def test_a_relay_refused_as_stale_dials_less_and_less_often() -> None:
     for member in sfo.members:
         later = ViewId(9, nyc.members[1].address)
         member.layer.state.remote("NYC").lineage(nyc.view.lineage).epoch = later
-    calls: list[float] = []
-
-    def watch(member: Member, event: Event) -> None:
-        if member.site is nyc and isinstance(event, Dial) and event.address == sfo.relay.physical:
-            calls.append(world.now)
-
-    world.watch = watch
+    calls = watch_calls(world, nyc, sfo.relay.physical)
     world.run(30)
     assert sfo.relay.drops["hello_stale_epoch"] >= len(calls)
     assert 5 < len(calls) < 25
@@ -159,14 +166,7 @@ def test_after_a_link_that_both_sides_had_the_next_relay_is_called_in_haste() ->
     world.heal()
     world.run(10)
     assert nyc.relay.layer.gateway.table.linked("SFO")
-    next_place = sfo.members[1].physical
-    calls: list[float] = []
-
-    def watch(member: Member, event: Event) -> None:
-        if member is nyc.relay and isinstance(event, Dial) and event.address == next_place:
-            calls.append(world.now)
-
-    world.watch = watch
+    calls = watch_calls(world, nyc, sfo.members[1].physical)
     world.vanish(sfo.relay)
     world.run(0.5)
     assert len(calls) >= 3

@@ -182,15 +182,6 @@ def test_a_silent_link_is_closed_after_three_heartbeats_and_bulk_counts_as_life(
     assert sfo.relay.drops["link_silent"] == 1
 
 
-def test_at_most_so_many_connections() -> None:
-    world, nyc, _ = two_sites(1, gateway={"connections_max": 2})
-    del world.sites["SFO"]
-    world.settle()
-    puppets = [Puppet(nyc) for _ in range(3)]
-    assert [puppet.open for puppet in puppets] == [True, True, False]
-    assert nyc.relay.drops["bridge_refused"] == 1
-
-
 def test_a_site_that_opens_many_connections_takes_no_place_of_another() -> None:
     """C9: the certificates tell them apart, also before HELLO."""
     world, nyc, _ = two_sites(1, gateway={"connections_max": 20})
@@ -218,6 +209,7 @@ def test_silent_callers_do_not_keep_a_relay_from_dialing() -> None:
         stranger.close()
     assert places_taken(nyc.relay) == (0, 2)
     assert [puppet.open for puppet in [Puppet(nyc) for _ in range(3)]] == [True, True, False]
+    assert nyc.relay.drops["bridge_refused"] == 1
 
 
 def places_taken(member: Member) -> tuple[int, int | None]:
@@ -234,17 +226,6 @@ def test_a_member_that_does_not_relay_refuses_and_counts_a_connection() -> None:
     assert nyc.members[1].drops["bridge_refused"] == 1
 
 
-def test_more_than_may_wait_closes_the_link() -> None:
-    world, nyc, _ = two_sites(3, gateway={"waiting_bytes_max": 100})
-    del world.sites["SFO"]
-    world.settle()
-    puppet = Puppet(nyc).greet()
-    nyc.block()
-    puppet.say(*[data(n) for n in range(1, 50)])
-    assert not puppet.open
-    assert nyc.relay.drops["bridge_overrun"] == 1
-
-
 def test_only_a_link_of_which_entries_wait_is_closed_when_too_much_waits() -> None:
     """An innocent link would be closed for a heartbeat, and each that follows for its HELLO."""
     world, nyc, _ = two_sites(3, gateway={"waiting_bytes_max": 100})
@@ -256,6 +237,7 @@ def test_only_a_link_of_which_entries_wait_is_closed_when_too_much_waits() -> No
     innocent.say(Heartbeat())
     late = Puppet(nyc).greet(lineage=3)
     assert (guilty.open, innocent.open, late.open) == (False, True, True)
+    assert nyc.relay.drops["bridge_overrun"] == 1
 
 
 @pytest.mark.parametrize("neighbours", [0, 1, 2, 8, 9, 10, 100])

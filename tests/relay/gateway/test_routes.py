@@ -30,7 +30,7 @@ pytestmark = pytest.mark.conforms("REL-33")
 def chain(
     *names: str, count: int = 2, link: LinkConfig | None = None, deaf: tuple[str, ...] = ()
 ) -> tuple[World, list[FakeSite]]:
-    """Each site is connected to the one before and the one after; those in `deaf` do not hand anything on."""
+    """Each site is linked to the one before and the one after; those in `deaf` do not hand anything on."""
     world = World()
     for at, name in enumerate(names):
         peers = {each: places(each) for each in (*names[max(0, at - 1) : at], *names[at + 1 : at + 2])}
@@ -41,6 +41,7 @@ def chain(
         world.site(name, count, RelayConfig(gateway=gateway, routes=RoutesConfig(via, forward)))
     for site in world.sites.values():
         site.install()
+    world.run(3)
     return world, list(world.sites.values())
 
 
@@ -77,7 +78,6 @@ def arrive(site: FakeSite, neighbour: str, piece: Routed) -> None:
 def test_all_sites_of_a_chain_receive_each_message_once_and_in_order(names: str) -> None:
     """R12, F35: a chain gets past the first hop, and nothing runs in circles."""
     world, sites = chain(*names)
-    world.run(3)
     for site in sites:
         assert [each.name for each in sites] == list(site.members[1].global_views()[-1].components)
         for n in range(5):
@@ -92,7 +92,6 @@ def test_all_sites_of_a_chain_receive_each_message_once_and_in_order(names: str)
 
 def test_a_unicast_and_its_reply_travel_along_the_route() -> None:
     world, (a, _, c) = chain("A", "B", "C")
-    world.run(3)
     a.members[1].send("question", dest=ProxyUUID(c.members[1].address, "C"))
     world.run(1)
     assert c.members[1].words == ["question"]
@@ -104,7 +103,6 @@ def test_a_unicast_and_its_reply_travel_along_the_route() -> None:
 def test_a_cut_link_of_a_chain_holds_messages_and_delays_no_other_site() -> None:
     world, sites = chain("A", "B", "C")
     a, b, c = sites
-    world.run(3)
     world.part("A", "B")
     for n in range(10):
         a.members[1].send(f"A{n}")
@@ -124,7 +122,6 @@ def test_a_cut_link_of_a_chain_holds_messages_and_delays_no_other_site() -> None
 
 def test_many_large_messages_cross_a_chain_in_pieces_beside_other_traffic() -> None:
     world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, window_bytes=50_000))
-    world.run(3)
     texts = [f"A{'x' * 5_000}{n}" for n in range(30)]
     for text in texts:
         sites[0].members[1].send(text)
@@ -138,7 +135,7 @@ def test_many_large_messages_cross_a_chain_in_pieces_beside_other_traffic() -> N
 
 def test_a_site_not_configured_to_forward_refuses_routes() -> None:
     world, (a, b, c) = chain("A", "B", "C", deaf=("B",))
-    world.run(5)
+    world.run(2)
     a.members[1].send("x")
     world.run(2)
     assert (b.members[1].words, c.members[1].words) == (["x"], [])
@@ -166,8 +163,7 @@ def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> Non
     """A loop of wrong configurations ends where it begins again, or after 16 sites; no site can speak for another
     one.
     """
-    world, (_, _, c, _) = chain("A", "B", "C", "D")
-    world.run(3)
+    _, (_, _, c, _) = chain("A", "B", "C", "D")
     before = c.relay.drops.get(reason, 0)
     links = dict(c.relay.layer.gateway.table.links)
     arrive(c, "B", sent)
@@ -178,7 +174,6 @@ def test_pieces_that_make_no_sense_are_dropped(sent: Routed, reason: str) -> Non
 def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:
     """A site on a route that names a direct neighbour would take that one's link over, and fence it for ever."""
     world, (a, *_) = chain("A", "B", "C")
-    world.run(3)
     links = dict(a.relay.layer.gateway.table.links)
     epochs = dict(a.relay.layer.state.remotes["B"].lineages)
     claim = Routed("C", "A", D, 1, 0, ("B",), False, encode(hello(epoch=1_000, site="B")) + encode(State({})))
@@ -192,7 +187,6 @@ def test_the_far_end_of_a_route_is_believed_for_no_site_but_its_own() -> None:
 def test_a_piece_that_is_missing_ends_the_route_and_the_next_one_repairs_it() -> None:
     world, sites = chain("A", "B", "C")
     a, b, c = sites
-    world.run(3)
     table = b.relay.layer.gateway.table
     link = table.connections[next(each for key, each in table.links.items() if key[0] == "C")]
     a.members[1].send("A0")
@@ -210,7 +204,6 @@ def test_a_piece_that_is_missing_ends_the_route_and_the_next_one_repairs_it() ->
 def test_a_route_to_a_part_that_a_merge_has_ended_is_gone_at_both_ends() -> None:
     """Its end there went without a word, and the merge view comes on the next one."""
     world, (a, b, c) = chain("A", "B", "C", count=4)
-    world.run(3)
     other = c.split(c.members[2:])
     world.run(5)
     c.merge(other)
@@ -303,9 +296,7 @@ BOUND = 20_000
 
 
 def small_chain() -> tuple[World, list[FakeSite]]:
-    world, sites = chain("A", "B", "C", link=LinkConfig(routed_bytes_max=BOUND))
-    world.run(3)
-    return world, sites
+    return chain("A", "B", "C", link=LinkConfig(routed_bytes_max=BOUND))
 
 
 def test_an_end_has_a_small_reserve_for_itself_and_none_for_its_data() -> None:
@@ -348,7 +339,6 @@ def test_a_neighbour_that_sends_nonsense_for_ever_is_answered_within_the_bound()
 def test_a_route_end_with_a_full_link_waits_and_loses_no_message() -> None:
     """A route that fills its own link ends there, and begins again with the same: it would for ever."""
     world, sites = chain("A", "B", "C", link=LinkConfig(chunk_bytes=2_000, routed_bytes_max=2_000 + ROUTED_OVERHEAD_BYTES))
-    world.run(3)
     a = sites[0]
     for n in range(50):
         a.members[1].send(f"A{'x' * 3_000}{n}")
@@ -396,7 +386,6 @@ def held_back(world: World, a: FakeSite) -> RouteId:
 
 def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends() -> None:
     world, (a, *_) = chain("A", "B", "C")
-    world.run(3)
     route = held_back(world, a)
     assert a.relay.layer.gateway.carrier.routes.end(route) == []
     sent = waiting(link_of(a, "B"))
@@ -406,7 +395,6 @@ def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_the_route_ends()
 
 def test_a_farewell_does_not_overtake_the_chunk_that_waits_when_there_is_room_again() -> None:
     world, (a, *_) = chain("A", "B", "C")
-    world.run(3)
     held_back(world, a)
     effects = a.relay.layer.gateway.turn(world.now)
     sent = [each.event.data for each in effects if isinstance(each, Up) and isinstance(each.event, BridgeSend)]

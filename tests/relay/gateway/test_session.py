@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+
 import pytest
 
 from relay.gateway.config import GatewayConfig, LinkConfig
@@ -23,16 +25,19 @@ from tests.harness.relay.puppet import D, E, batch, hello, numbers, remote_view
 CONFIG = LinkConfig(chunk_bytes=1_000)
 
 
-def session(config: LinkConfig = CONFIG, entries: int = 0, size: int = 100) -> LinkSession:
-    """SFO, alone in its site, with some entries in its buffer; the peer is NYC."""
+def holding(payloads: Iterable[bytes]) -> tuple[ReplicatedState, Watermarks]:
+    """SFO, alone in its site, with these messages in its buffer; its peer is NYC."""
     state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
     watermarks = Watermarks(state)
     state.install(remote_view(1, D), 0.0)
     watermarks.installed(alone=True)
-    for n in range(1, entries + 1):
-        body = pack_body([b"x" * size])
-        watermarks.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, body), 0.0))
-    return LinkSession(hello(), state, watermarks, config, 0.0)
+    for n, payload in enumerate(payloads, 1):
+        watermarks.appended(D, n, state.append(Batch("SFO", D, Scope.ALL, n, 1, pack_body([payload])), 0.0))
+    return state, watermarks
+
+
+def session(config: LinkConfig = CONFIG, payloads: Iterable[bytes] = (), greeting: Hello | None = None) -> LinkSession:
+    return LinkSession(greeting or hello(), *holding(payloads), config, 0.0)
 
 
 def frames(data: bytes) -> list[Header]:
@@ -59,7 +64,7 @@ def greet(link: LinkSession, now: float = 0.0) -> None:
 
 @pytest.mark.conforms("REL-14")
 def test_nothing_but_hello_leaves_before_the_peer_is_accepted() -> None:
-    link = session(entries=3)
+    link = session(payloads=[b"x"] * 3)
     assert frames(b"".join(drain(link))) == [hello()]
     link.receive(encode(hello(site="NYC")) + encode(State({})), 0.0)
     assert drain(link) == []
@@ -76,12 +81,7 @@ def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_co
     """
 
     def sent(at_once: bool) -> list[Header]:
-        state = ReplicatedState("SFO", BufferConfig(), ("NYC",))
-        watermarks = Watermarks(state)
-        state.install(remote_view(1, D), 0.0)
-        watermarks.installed(alone=True)
-        for n in range(1, 9):
-            watermarks.appended(D, n, state.append(batch(n), 0.0))
+        state, watermarks = holding([b"x"] * 8)
         for is_offline in (True, False):
             state.apply_switch(SiteSwitch("NYC", is_offline))
         link = LinkSession(hello(), state, watermarks, CONFIG, 0.0)
@@ -92,20 +92,13 @@ def test_a_state_that_comes_in_one_piece_with_hello_is_answered_like_one_that_co
             link.receive(then, 0.0)
         return frames(b"".join(drain(link)))
 
-    assert (
-        sent(at_once=True)
-        == sent(at_once=False)
-        == [
-            hello(),
-            State({}),
-            RemoteGap("SFO", D, 3, 8, GapReason.OFFLINE),
-        ]
-    )
+    expected = [hello(), State({}), RemoteGap("SFO", D, 3, 8, GapReason.OFFLINE)]
+    assert sent(at_once=True) == sent(at_once=False) == expected
 
 
 def test_a_chunk_is_never_larger_than_configured_and_the_next_waits_for_it() -> None:
     """F26: a chunk bounds the time that a heartbeat waits."""
-    link = session(entries=20, size=3_000)
+    link = session(payloads=[bytes(3_000)] * 20)
     greet(link)
     first = link.next_chunk(0.0)
     assert len(first) == 1_000
@@ -245,7 +238,7 @@ def test_a_connection_has_one_hello(second: Hello) -> None:
 
 @pytest.mark.conforms("REL-17")
 def test_a_farewell_does_not_tear_a_frame_apart() -> None:
-    link = session(entries=1, size=3_000)
+    link = session(payloads=[bytes(3_000)])
     assert frames(link.farewell("leaving")) == [Bye("leaving")]
     greet(link)
     link.next_chunk(0.0)
@@ -254,10 +247,7 @@ def test_a_farewell_does_not_tear_a_frame_apart() -> None:
 
 @pytest.mark.conforms("REL-34")
 def test_unicasts_and_the_stream_share_a_chunk() -> None:
-    link = session(entries=30)
-    greet(link)
-    drain(link)
-    link = session(entries=30)
+    link = session(payloads=[bytes(100)] * 30)
     greet(link)
     unicast = RemoteUnicast(0, 0, Batch("SFO", D, Scope.UNICAST, 1, 1, pack_body([b"x" * 100]), E, "NYC"))
     for _ in range(30):
@@ -268,18 +258,11 @@ def test_unicasts_and_the_stream_share_a_chunk() -> None:
 
 
 @pytest.mark.conforms("REL-34")
-def test_more_unicasts_than_may_wait_are_refused() -> None:
-    link = session(LinkConfig(unicast_bytes_max=1_000))
+@pytest.mark.parametrize(("beyond", "taken"), [(0, 2), (1, 3)])
+def test_a_unicast_queue_filled_to_its_bound_is_full(beyond: int, taken: int) -> None:
     unicast = RemoteUnicast(0, 0, batch(1))
-    answers = [link.send_unicast(unicast) for _ in range(100)]
-    assert answers.count(None) == -(-1_000 // len(encode(unicast)))
-    assert set(answers) == {None, UnicastRefusal.QUEUE_FULL}
-
-
-def test_a_unicast_queue_filled_exactly_to_its_bound_is_full() -> None:
-    unicast = RemoteUnicast(0, 0, batch(1))
-    link = session(LinkConfig(unicast_bytes_max=2 * len(encode(unicast))))
-    assert [link.send_unicast(unicast) for _ in range(3)] == [None, None, UnicastRefusal.QUEUE_FULL]
+    link = session(LinkConfig(unicast_bytes_max=2 * len(encode(unicast)) + beyond))
+    assert [link.send_unicast(unicast) for _ in range(taken + 1)] == [None] * taken + [UnicastRefusal.QUEUE_FULL]
 
 
 def test_acknowledgements_of_some_milliseconds_are_one_frame() -> None:
@@ -312,7 +295,7 @@ def test_an_acknowledgement_of_a_view_or_of_much_waits_for_nothing() -> None:
 
 @pytest.mark.conforms("REL-15")
 def test_a_write_returns_whether_more_data_may_be_pending() -> None:
-    link = session(LinkConfig(chunk_bytes=1_000), entries=3, size=400)
+    link = session(payloads=[bytes(400)] * 3)
     greet(link)
     more = []
     while link.next_chunk(0.0):

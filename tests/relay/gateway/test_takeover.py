@@ -74,8 +74,7 @@ def test_a_higher_epoch_closes_the_older_link_before_it_is_answered_and_late_fra
     assert not old.open
     old.say(data(2))
     assert nyc.relay.drops["bridge_late"] == 1
-    states = [frame for frame in new.heard() if isinstance(frame, State)]
-    assert states[0].vectors["SFO"].origins == {D: 1}
+    assert new.states()[0].vectors["SFO"].origins == {D: 1}
     new.say(data(2))
     assert nyc.members[2].words == ["1", "2"]
 
@@ -133,8 +132,7 @@ def test_a_hole_is_refused_and_asked_for_again() -> None:
     assert nyc.relay.words == ["1"]
     assert nyc.relay.drops["relay_hole"] == 2
     world.run(1)
-    states = [frame for frame in puppet.heard() if isinstance(frame, State)]
-    assert [each.vectors["SFO"].origins for each in states] == [{D: 1}], "once an interval"
+    assert [each.vectors["SFO"].origins for each in puppet.states()] == [{D: 1}], "once an interval"
     puppet.say(data(2), data(3), data(4))
     assert nyc.relay.words == ["1", "2", "3", "4"]
 
@@ -159,8 +157,7 @@ def test_a_lost_cast_makes_the_relay_send_its_state_again() -> None:
     nyc.install()
     puppet.heard()
     puppet.say(data(2))
-    states = puppet.states()
-    assert [state.vectors for state in states] == [{}]
+    assert [state.vectors for state in puppet.states()] == [{}]
     puppet.say(data(1), data(2))
     assert nyc.members[1].words == ["1", "2"]
 
@@ -266,6 +263,20 @@ def test_a_joiner_discards_the_same_acknowledged_batch_as_other_members() -> Non
         state.append(batch(5, D), 0.0)
         assert len(state.buffer) == 0
     assert joiner.give() == old.give()
+
+
+@pytest.mark.conforms("REL-13")
+@pytest.mark.parametrize(("sites", "held"), [(("SFO",), 0), (("LON", "SFO"), 2)])
+def test_a_batch_acknowledged_before_its_arrival_is_held_for_other_sites_only(sites: tuple[str, ...], held: int) -> None:
+    """Seeds 1 and 332: it was held until the next acknowledgement, and that of a new origin's first message for ever."""
+    view = remote_view(2, D, E)
+    state = ReplicatedState("NYC", BufferConfig(), sites)
+    state.install(view, 0.0)
+    state.apply_link_up(LinkUp("SFO", ViewId(1, F), ViewId(1, F)))
+    state.apply_acked(Acked("SFO", ViewId(1, F), SiteVector({E: 1}, view.id)))
+    for n in (1, 2):
+        state.append(batch(n, E), 1.0)
+        assert len(state.buffer) == held + n - 1
 
 
 def test_an_acknowledgement_trims_at_every_member_at_once() -> None:

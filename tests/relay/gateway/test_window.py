@@ -114,7 +114,7 @@ def paced(link: LinkSession, seconds: float) -> list[tuple[float, bytes]]:
 
 @pytest.mark.parametrize("rate", [20_000, 200_000])
 def test_a_link_sends_no_more_than_its_maximum_rate_and_nothing_waits_for_long(rate: int) -> None:
-    link = session(LinkConfig(rate_max_bytes_s=rate, timeout_s=1e6, heartbeat_s=1.0), entries=60, size=1_000)
+    link = session(LinkConfig(rate_max_bytes_s=rate, timeout_s=1e6, heartbeat_s=1.0), [bytes(1_000)] * 60)
     greet(link)
     chunks = paced(link, 30.0)
     sent = [len(data) for at, data in chunks if at < 1.0]
@@ -126,6 +126,6 @@ def test_a_link_sends_no_more_than_its_maximum_rate_and_nothing_waits_for_long(r
 
 
 def test_without_a_maximum_rate_a_chunk_follows_the_other_at_once() -> None:
-    link = session(LinkConfig(chunk_bytes=1_000), entries=60)
+    link = session(payloads=[bytes(100)] * 60)
     greet(link)
     assert len(drain(link)) > 5

@@ -42,14 +42,18 @@ def source_of(buffer: Buffer) -> BufferSource:
     return BufferSource(buffer, random.Random(1))
 
 
+def answer(source: BufferSource, request: HeldRequest | None, joiner: Address = J) -> HeldChunk:
+    assert request is not None
+    chunk = source.answer(joiner, request)
+    assert chunk is not None
+    return chunk
+
+
 def fetch(fetched: BufferFetch, source: BufferSource, coordinator: Address = A, steps: int = 1_000) -> int:
     """Let a joiner fetch; returns the number of chunks."""
     request: HeldRequest | None = fetched.start(coordinator, fetched.known(), 0.0)
     for step in range(steps):
-        assert request is not None
-        chunk = source.answer(J, request)
-        assert chunk is not None
-        request = fetched.store_chunk(chunk, 0.0)
+        request = fetched.store_chunk(answer(source, request), 0.0)
         if request is None:
             return step + 1
     return steps
@@ -84,8 +88,7 @@ def test_the_last_chunks_get_smaller_until_that_is_no_gain_any_more() -> None:
     request: HeldRequest | None = fetched.start(A, fetched.known(), 0.0)
     number, lefts = 10, list[int]()
     while request is not None:
-        chunk = source.answer(J, request)
-        assert chunk is not None
+        chunk = answer(source, request)
         lefts.append(chunk.left_bytes)
         request = fetched.store_chunk(chunk, 0.0)
         number += 1
@@ -138,8 +141,7 @@ def test_finding_the_start_position_reads_few_entries_of_a_large_buffer(monkeypa
     monkeypatch.setattr(buffer, "at", at)
     for last in (0, 1, 999, 1_000, 5_432, 9_999, 10_000):
         looked = 0
-        chunk = source_of(buffer).answer(J, HeldRequest(0, 0, ((A, 1, last),) if last else ()))
-        assert chunk is not None
+        chunk = answer(source_of(buffer), HeldRequest(0, 0, ((A, 1, last),) if last else ()))
         assert looked < 50
         assert chunk.position == buffer.end or look(chunk.position).batch == batch(last + 1, 1)
 
@@ -147,17 +149,12 @@ def test_finding_the_start_position_reads_few_entries_of_a_large_buffer(monkeypa
 def test_entries_trimmed_during_a_transfer_are_skipped() -> None:
     buffer = buffer_of(*range(1, 101))
     source, fetched = source_of(buffer), BufferFetch(1 << 30)
-    opening = source.answer(J, fetched.start(A, fetched.known(), 0.0))
-    assert opening is not None
+    opening = answer(source, fetched.start(A, fetched.known(), 0.0))
     buffer.drop_through(49)
-    request = fetched.store_chunk(opening, 0.0)
-    assert request is not None
-    chunk = source.answer(J, request)
-    assert chunk is not None
+    chunk = answer(source, fetched.store_chunk(opening, 0.0))
     assert [each.batch.first for each in chunk.entries if each.batch] == [51, 52, 53]
     buffer.drop_through(99)
-    last = source.answer(J, HeldRequest(chunk.token, chunk.position, ()))
-    assert last is not None
+    last = answer(source, HeldRequest(chunk.token, chunk.position, ()))
     assert (len(last.entries), last.left_bytes) == (0, 0)
 
 
@@ -167,9 +164,7 @@ def test_a_site_that_writes_as_fast_as_the_joiner_fetches_is_not_caught_up_with(
     request: HeldRequest | None = fetched.start(A, fetched.known(), 0.0)
     number = 100
     while request is not None:
-        chunk = source.answer(J, request)
-        assert chunk is not None
-        request = fetched.store_chunk(chunk, 0.0)
+        request = fetched.store_chunk(answer(source, request), 0.0)
         for _ in range(3):
             number += 1
             buffer.append(batch(number), None, 0.0)
@@ -235,12 +230,10 @@ def test_the_fetched_bytes_are_bounded() -> None:
 def test_a_chunk_costs_the_token_of_the_one_before() -> None:
     """A caller under a false name does not receive the answer, so it cannot make the provider send more."""
     source = source_of(buffer_of(*range(1, 101)))
-    opening = source.answer(J, HeldRequest(0, 0, ()))
-    assert opening is not None
+    opening = answer(source, HeldRequest(0, 0, ()))
     assert len(opening.entries) == 0
     assert source.answer(J, HeldRequest(opening.token + 1, 0, ())) is None
-    chunk = source.answer(J, HeldRequest(opening.token, 0, ()))
-    assert chunk is not None
+    chunk = answer(source, HeldRequest(opening.token, 0, ()))
     assert len(chunk.entries) == 3
     assert source.answer(J, HeldRequest(opening.token, 0, ())) is None, "a token is good for one chunk"
     assert source.answer(B, HeldRequest(chunk.token, 0, ())) is None, "and for one joiner"
@@ -249,7 +242,7 @@ def test_a_chunk_costs_the_token_of_the_one_before() -> None:
 def test_too_many_joiners_evict_the_oldest_request() -> None:
     source = source_of(buffer_of(1))
     joiners = [Address(number.to_bytes(16, "big")) for number in range(JOINERS_MAX + 1)]
-    chunks: list[HeldChunk] = [chunk for each in joiners if (chunk := source.answer(each, HeldRequest(0, 0, ())))]
+    chunks = [answer(source, HeldRequest(0, 0, ()), each) for each in joiners]
     assert source.level().now == JOINERS_MAX
     assert source.answer(joiners[0], HeldRequest(chunks[0].token, 0, ())) is None
     assert source.answer(joiners[-1], HeldRequest(chunks[-1].token, 0, ())) is not None
@@ -258,8 +251,5 @@ def test_too_many_joiners_evict_the_oldest_request() -> None:
 def test_invalid_positions_are_answered_with_the_available_entries() -> None:
     source = source_of(buffer_of(1, 2))
     for position, count in ((-5, 2), (1 << 62, 0)):
-        opening = source.answer(J, HeldRequest(0, 0, ()))
-        assert opening is not None
-        chunk = source.answer(J, HeldRequest(opening.token, position, ()))
-        assert chunk is not None
-        assert len(chunk.entries) == count
+        opening = answer(source, HeldRequest(0, 0, ()))
+        assert len(answer(source, HeldRequest(opening.token, position, ())).entries) == count

@@ -92,6 +92,17 @@ def test_without_a_link_the_site_continues_and_relays_all_messages_later() -> No
         assert member.words == [f"{n}" for n in range(50)]
 
 
+def come_and_go(site: FakeSite) -> None:
+    """Let twelve members join one after the other, send one message each, and die."""
+    for n in range(12):
+        worker = site.join(f"w{n}")
+        site.world.settle()
+        worker.send(f"w{n}")
+        site.world.settle()
+        site.kill(worker)
+        site.world.settle()
+
+
 @pytest.mark.conforms("REL-4")
 def test_a_long_lived_sender_is_not_forgotten_after_many_short_lived_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """One relay may see more senders of another site come and go than it remembers; those that live are not forgotten."""
@@ -100,13 +111,7 @@ def test_a_long_lived_sender_is_not_forgotten_after_many_short_lived_ones(monkey
     world.run(1.0)
     nyc.relay.send("first")
     world.run(1.0)
-    for n in range(12):
-        worker = nyc.join(f"W{n}")
-        world.settle()
-        worker.send(f"w{n}")
-        world.settle()
-        nyc.kill(worker)
-        world.settle()
+    come_and_go(nyc)
     nyc.relay.send("second")
     world.run(1.0)
     words = sfo.members[1].words
@@ -120,28 +125,11 @@ def test_the_tables_of_a_link_and_of_senders_stay_bounded_without_a_new_view_or_
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
     world, nyc, sfo = two_sites(2)
     world.run(1.0)
-    for n in range(12):
-        worker = nyc.join(f"W{n}")
-        world.settle()
-        worker.send(f"w{n}")
-        world.settle()
-        nyc.kill(worker)
-        world.settle()
+    come_and_go(nyc)
     found = [each for member in (nyc.relay, sfo.relay) for each in containers(member.layer, "relay", set(), deep=True)]
     tables = [(path, each) for path, each in found if path.endswith(("sender.sent", "sender.acked", "relay.proxies"))]
     assert len(tables) == 6
     assert [(path, len(each)) for path, each in tables if len(each) > 8] == []
-
-
-def come_and_go(site: FakeSite, names: str, count: int) -> None:
-    """Let so many members join, send one message each, and die."""
-    for n in range(count):
-        worker = site.join(f"{names}{n}")
-        site.world.settle()
-        worker.send(f"{names}{n}")
-        site.world.settle()
-        site.kill(worker)
-        site.world.settle()
 
 
 def test_a_reconnection_after_more_senders_than_are_remembered_tells_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -149,7 +137,7 @@ def test_a_reconnection_after_more_senders_than_are_remembered_tells_no_gap(monk
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
     world, nyc, sfo = two_sites(2)
     world.run(1.0)
-    come_and_go(nyc, "w", 12)
+    come_and_go(nyc)
     nyc.join("M").send("m")
     world.run(1.0)
     for _ in range(4):
@@ -173,7 +161,7 @@ def test_messages_held_for_a_third_site_are_not_delivered_twice_after_more_sende
     world.run(1.0)
     world.part("NYC", "LON")
     world.run(11.0)
-    come_and_go(nyc, "w", 12)
+    come_and_go(nyc)
     for _ in range(2):
         world.break_links("NYC", "SFO")
         world.run(20.0)

@@ -5,6 +5,7 @@ joiner.
 from __future__ import annotations
 
 from dataclasses import replace
+from typing import TypeVar
 
 import pytest
 
@@ -35,6 +36,7 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
 
+Sent = TypeVar("Sent", StateAnswer, StatePiece)
 A, B, D, E, F = map(address, "ABDEF")
 ONE = view_of(1, "DE")
 
@@ -60,6 +62,13 @@ def founded(name: str = "E") -> RelayLayer:
 def asks(effects: list[Effect]) -> list[StateAsk]:
     frames = [each.event for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)]
     return [frame.headers[-1] for frame in frames if isinstance(frame.headers[-1], StateAsk)]
+
+
+def asking() -> RelayLayer:
+    """It has asked NYC for the state."""
+    layer = layer_of("E", "NYC")
+    layer.up(StateArrived(ONE.id, None), 0.0)
+    return layer
 
 
 def hear(layer: RelayLayer, header: StateAsk | StatePiece | StateAnswer) -> list[Effect]:
@@ -131,8 +140,7 @@ def test_messages_of_another_part_must_be_in_a_state_that_is_awaited_at_the_merg
 
 def test_a_state_waits_until_the_own_stream_reaches_its_contents() -> None:
     """The message of D came back in the state before it came here; that of F, which is gone, never will."""
-    layer = layer_of("E", "NYC")
-    layer.up(StateArrived(ONE.id, None), 0.0)
+    layer = asking()
     effects = arrives(layer, {"SFO": {D: 1, F: 4}, "NYC": {A: 5}})
     assert said(effects) == said(layer.flush(0.0)) == []
     layer.up(multicast(D, 1), 0.0)
@@ -145,8 +153,7 @@ def test_a_state_waits_until_the_own_stream_reaches_its_contents() -> None:
 
 def test_history_that_an_adopted_state_lacks_is_a_gap() -> None:
     """A site that is linked after the state was adopted begins behind messages that the provider of the state had not."""
-    layer = layer_of("E", "NYC")
-    layer.up(StateArrived(ONE.id, None), 0.0)
+    layer = asking()
     arrives(layer, {"NYC": {A: 5, F: 2}})
     frame = Frame(D, None, (RemoteBaseline("NYC", {A: 7, B: 3, F: 1}),))
     assert said(layer.up(frame, 0.0)) == [
@@ -158,8 +165,7 @@ def test_history_that_an_adopted_state_lacks_is_a_gap() -> None:
 
 def test_history_of_a_site_that_is_known_later_is_not_delivered_again() -> None:
     """The peers of this site are reloaded after the state has come; LON has held its messages meanwhile."""
-    layer = layer_of("E", "NYC")
-    layer.up(StateArrived(ONE.id, None), 0.0)
+    layer = asking()
     arrives(layer, {"NYC": {A: 5}, "LON": {B: 3}})
     assert list(layer.state.remotes) == ["NYC"]
     frame = Frame(D, None, (RemoteBaseline("LON", {B: 2}),))
@@ -168,12 +174,17 @@ def test_history_of_a_site_that_is_known_later_is_not_delivered_again() -> None:
     assert not layer.state.unknown
 
 
-def test_the_contents_of_a_state_are_forwarded_to_a_joiner() -> None:
-    giver, taker = founded(), layer_of("D")
-    [down] = giver.down(StateGiven(ONE.id, b"state", {"NYC": {A: 5}}), 0.0)
+def hand_over(giver: RelayLayer, taker: RelayLayer, view: View, contains: Contents) -> list[Event]:
+    """Give the state of one member to another, in this view."""
+    [down] = giver.down(StateGiven(view.id, b"state", contains), 0.0)
     assert isinstance(down, Down)
     assert isinstance(down.event, StateGiven)
-    [arrived] = said(taker.up(StateArrived(ONE.id, b"state", down.event.note), 0.0))
+    return said(taker.up(StateArrived(view.id, b"state", down.event.note), 0.0))
+
+
+def test_the_contents_of_a_state_are_forwarded_to_a_joiner() -> None:
+    giver, taker = founded(), layer_of("D")
+    [arrived] = hand_over(giver, taker, ONE, {"NYC": {A: 5}})
     assert arrived == StateArrived(ONE.id, b"state", b"", {"NYC": {A: 5}})
     assert taker.state.remotes["NYC"].inherited == {A: 5}
 
@@ -186,10 +197,7 @@ def test_messages_of_a_state_inherited_from_a_departed_member_are_forwarded_to_t
     two = view_of(2, "EF")
     giver.up(ViewInstalled(two, None), 0.0)
     giver.state.remotes["NYC"].settle(A, 5)
-    [down] = giver.down(StateGiven(two.id, b"state", {"NYC": {B: 2}}), 0.0)
-    assert isinstance(down, Down)
-    assert isinstance(down.event, StateGiven)
-    [arrived] = said(taker.up(StateArrived(two.id, b"state", down.event.note), 0.0))
+    [arrived] = hand_over(giver, taker, two, {"NYC": {B: 2}})
     assert isinstance(arrived, StateArrived)
     assert arrived.contains == {"NYC": {A: 5, B: 2}}
 
@@ -209,8 +217,7 @@ def test_a_running_member_fetches_a_state_that_contains_all_that_it_has_been_del
 
 def test_a_too_large_state_is_refused_to_a_founder_and_a_running_member_continues() -> None:
     large = StatePiece("NYC", B, "SFO", E, 1, 0, 101, b"s", {})
-    layer = layer_of("E", "NYC")
-    layer.up(StateArrived(ONE.id, None), 0.0)
+    layer = asking()
     assert said(hear(layer, large)) == [StateRefused(101, 100)]
     layer = founded()
     layer.down(FetchState(("NYC",)), 0.0)
@@ -221,19 +228,19 @@ def test_a_too_large_state_is_refused_to_a_founder_and_a_running_member_continue
 QUESTION = StateAsk("NYC", A, "SFO", E, 0, 0, {})
 
 
-def answer(effects: list[Effect]) -> StateAnswer:
+def sent(effects: list[Effect], kind: type[Sent]) -> Sent:
+    """The header of the frame that goes down."""
     [effect] = [each for each in effects if isinstance(each, Down)]
     assert isinstance(effect.event, Frame)
     header = effect.event.headers[-1]
-    assert isinstance(header, StateAnswer)
+    assert isinstance(header, kind)
     return header
 
 
 def test_a_member_without_a_state_or_awaiting_one_refuses_with_the_reason() -> None:
-    assert answer(hear(layer_of(), QUESTION)).refusal is StateRefusal.NO_STATE
-    layer = layer_of("E", "NYC")
-    layer.up(StateArrived(ONE.id, None), 0.0)
-    reply = answer(hear(layer, QUESTION))
+    assert sent(hear(layer_of(), QUESTION), StateAnswer).refusal is StateRefusal.NO_STATE
+    layer = asking()
+    reply = sent(hear(layer, QUESTION), StateAnswer)
     assert (reply.refusal, reply.waits_for) == (StateRefusal.WAITS, ("NYC",))
 
 
@@ -241,28 +248,20 @@ def test_a_member_with_a_state_provides_a_snapshot_at_a_mark() -> None:
     layer = founded()
     effects = hear(layer, QUESTION)
     assert said(effects) == [GiveSnapshot(1)]
-    assert answer(effects).refusal is StateRefusal.PENDING
-    [piece] = layer.down(SnapshotGiven(1, b"state"), 0.0)
-    assert isinstance(piece, Down)
-    assert isinstance(piece.event, Frame)
-    assert isinstance(piece.event.headers[-1], StatePiece)
+    assert sent(effects, StateAnswer).refusal is StateRefusal.PENDING
+    sent(layer.down(SnapshotGiven(1, b"state"), 0.0), StatePiece)
     assert layer.down(SnapshotGiven(7, b"state"), 0.0) == [Dropped("state_of_an_old_view")]
 
 
 def test_an_adopted_state_is_provided_with_the_messages_of_departed_members_of_the_own_site() -> None:
     """SFO began anew with the state of NYC, which has messages of F. A taker where they wait must not show them again."""
-    layer = layer_of("E", "NYC")
-    layer.up(StateArrived(ONE.id, None), 0.0)
+    layer = asking()
     arrives(layer, {"SFO": {F: 4}, "LON": {B: 3}})
     layer.up(multicast(D, 1), 0.0)
     hear(layer, QUESTION)
-    [piece] = layer.down(SnapshotGiven(1, b"state"), 0.0)
-    assert isinstance(piece, Down)
-    assert isinstance(piece.event, Frame)
-    header = piece.event.headers[-1]
-    assert isinstance(header, StatePiece)
-    assert header.contains["SFO"].origins == {D: 1, F: 4}
-    assert header.contains["LON"].origins == {B: 3}, "also of a site that this one does not know"
+    piece = sent(layer.down(SnapshotGiven(1, b"state"), 0.0), StatePiece)
+    assert piece.contains["SFO"].origins == {D: 1, F: 4}
+    assert piece.contains["LON"].origins == {B: 3}, "also of a site that this one does not know"
     [question] = asks(layer.down(FetchState(("NYC",)), 0.0))
     assert question.floor["SFO"].origins == {D: 1, F: 4}, "a state that replaces it must have them too"
 
@@ -272,11 +271,11 @@ def test_a_member_whose_fetched_state_waits_for_its_own_stream_provides_none() -
     layer = founded()
     layer.down(FetchState(("NYC",)), 0.0)
     assert said(arrives(layer, {"SFO": {D: 5}})) == []
-    assert answer(hear(layer, QUESTION)).refusal is StateRefusal.WAITS
+    assert sent(hear(layer, QUESTION), StateAnswer).refusal is StateRefusal.WAITS
     for n in range(1, 6):
         layer.up(multicast(D, n), 0.0)
     layer.flush(0.0)
-    assert answer(hear(layer, QUESTION)).refusal is StateRefusal.PENDING
+    assert sent(hear(layer, QUESTION), StateAnswer).refusal is StateRefusal.PENDING
 
 
 def test_a_pending_snapshot_is_withdrawn_when_another_state_is_fetched() -> None:
