@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import hashlib
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
 from typing import Literal
 
+from relay.journal import JournalOptions, JournalStore
+from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.message import UNICASTS, Scope
@@ -22,6 +25,22 @@ def batch_sent(origin: str, site: str, scope: Scope, first: int, count: int, tar
     digest = hashlib.sha256(f"{origin} {scope} {first} {target}".encode()).digest()
     uuid = address(target) if target else None
     return records.Send(0, 0, site, address(origin), scope, first, count, uuid, to, bytes(4 * count), digest)
+
+
+def write_journal(
+    options: JournalOptions,
+    site: str,
+    uuid: Address,
+    name: str,
+    written: Iterable[records.Record],
+    create: Callable[[Path], SegmentFile] = create_file,
+) -> JournalStore:
+    """Write a journal to the disk, or to that of `create`; its store, which is closed."""
+    store = JournalStore(options, site, uuid, name, create)
+    for record in written:
+        store.write(record)
+    store.close()
+    return store
 
 
 class Journal:

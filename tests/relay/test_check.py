@@ -11,21 +11,19 @@ from pathlib import Path
 import pytest
 
 from relay.check import check_directories, journal_lines
-from relay.journal import JournalError, JournalOptions, JournalStore, Problem
+from relay.journal import JournalError, JournalOptions, Problem
 from relay.journal.retention import Retention
 from relay.node.config.config_file import load_config
 from sitestack.journal import records
 from tests.harness.correct_run import CorrectRun, Process
+from tests.harness.journals import write_journal
 
 SECOND = 1_000_000_000
 
 
 def store(directory: Path, process: Process, journal: Sequence[records.Record]) -> None:
     options = JournalOptions(directory / process.site, segment_bytes=20_000, keep_payloads=True)
-    writer = JournalStore(options, process.site, process.uuid, process.name)
-    for record in journal:
-        writer.write(record)
-    writer.close()
+    write_journal(options, process.site, process.uuid, process.name, journal)
 
 
 def stretched(record: records.Record) -> records.Record:
@@ -39,10 +37,7 @@ def store_what_stays(directory: Path, run: CorrectRun, bytes_max: int) -> int:
     retired = 0
     for process in run.processes:
         options = JournalOptions(directory / process.site, segment_bytes=4_000, retention=Retention(bytes_max))
-        writer = JournalStore(options, process.site, process.uuid, process.name)
-        for record in process.records:
-            writer.write(stretched(record))
-        writer.close()
+        writer = write_journal(options, process.site, process.uuid, process.name, map(stretched, process.records))
         retired += writer.statistics().retired
     return retired
 
@@ -224,22 +219,25 @@ def test_records_deleted_by_retention_are_no_violation_and_the_rest_is_judged(tm
     assert 0 < report.deliveries < everything
 
 
-def test_a_loss_after_the_records_deleted_by_retention_is_found(tmp_path: Path) -> None:
+def long_run_with_a_late_loss() -> CorrectRun:
     run = CorrectRun(1, steps=1_500)
     victim = run.sites["NYC"].members[0]
     delivered = [place for place, each in enumerate(victim.records) if isinstance(each, records.Deliver)]
     del victim.records[delivered[-5]]
     shut_down(run)
+    return run
+
+
+def test_a_loss_after_the_records_deleted_by_retention_is_found(tmp_path: Path) -> None:
+    run = long_run_with_a_late_loss()
     assert store_what_stays(tmp_path, run, 40_000) > 0
     assert check_directories([tmp_path]).violations
 
 
 def test_segments_missing_without_a_record_are_reported(tmp_path: Path, run: CorrectRun) -> None:
     process = run.processes[0]
-    writer = JournalStore(JournalOptions(tmp_path, segment_bytes=1_000), process.site, process.uuid, process.name)
-    for record in process.records:
-        writer.write(record)
-    writer.close()
+    options = JournalOptions(tmp_path, segment_bytes=1_000)
+    write_journal(options, process.site, process.uuid, process.name, process.records)
     next(tmp_path.glob("*.000001.rlj")).unlink()
     [told, *_] = [each.what for each in check_directories([tmp_path]).violations if each.invariant == "JOURNAL"]
     assert told == "missing: segment 1 is not there, this is 2"

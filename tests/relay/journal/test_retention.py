@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import errno
 import os
-from collections.abc import Callable
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
 
 from pyspark_relay.source.bulk import read_bulk
-from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
+from relay.journal import Journal, JournalOptions, JournalStore, Problem, find_journals, read_journal, read_segment
 from relay.journal.retention import Retention, retired_until
-from relay.journal.store import SegmentFile, create_file
+from relay.journal.store import create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
@@ -40,15 +40,23 @@ def write(journal: JournalStore, *seconds: float) -> None:
     journal.close()
 
 
+def heard(told: Iterable[records.Record]) -> list[int]:
+    """The seconds of the drops that the test has written."""
+    return [each.w // SECOND for each in told if isinstance(each, records.Drop) and each.why == "auth"]
+
+
+def read(directory: Path, problems: list[Problem]) -> tuple[Journal, list[records.Record]]:
+    """The only journal, and its records."""
+    [journal] = find_journals([directory], problems)
+    return journal, list(read_journal(journal, problems))
+
+
 def sizes(directory: Path) -> list[int]:
     return [path.stat().st_size for path in directory.iterdir()]
 
 
 def test_the_journals_of_a_member_stay_below_their_bytes(tmp_path: Path) -> None:
     journal = store(tmp_path, Retention(bytes_max=2_000))
-    first: list[records.Record] = [START, VIEW, GLOBAL]
-    for record in first:
-        journal.write(record)
     for second in range(500):
         journal.write(drop(second))
         assert sum(sizes(tmp_path)) <= 2_000 + SEGMENT_BYTES // 2  # the last record of a segment, and its first
@@ -60,16 +68,15 @@ def test_the_journals_of_a_member_stay_below_their_bytes(tmp_path: Path) -> None
 def test_a_trimmed_journal_starts_with_records_in_force_and_reports_deletions(tmp_path: Path) -> None:
     write(store(tmp_path, Retention(bytes_max=2_000)), *range(100))
     problems: list[Problem] = []
-    [journal] = find_journals([tmp_path], problems)
-    told = list(read_journal(journal, problems))
+    journal, told = read(tmp_path, problems)
     assert [each.kind for each in problems] == ["missing"]
     assert journal.begins > 1
     assert told[:3] == [START, VIEW, GLOBAL]
     assert sum(isinstance(each, records.View) for each in told) == 1
     until = max(until for each in told if (until := retired_until(each)) is not None)
-    heard = [each.w for each in told if isinstance(each, records.Drop) and each.why == "auth"]
-    assert until < heard[0] <= until + 2 * SECOND
-    assert heard == [second * SECOND for second in range(heard[0] // SECOND, 100)]
+    seconds = heard(told)
+    assert until < seconds[0] * SECOND <= until + 2 * SECOND
+    assert seconds == [*range(seconds[0], 100)]
 
 
 def test_the_bulk_reader_returns_records_in_force_only_on_request(tmp_path: Path) -> None:
@@ -92,8 +99,7 @@ def test_the_first_record_of_each_segment_reports_earlier_deletions(tmp_path: Pa
 def test_nothing_is_repeated_where_nothing_was_deleted(tmp_path: Path) -> None:
     write(store(tmp_path, Retention()), *range(50))
     problems: list[Problem] = []
-    [journal] = find_journals([tmp_path], problems)
-    told = list(read_journal(journal, problems))
+    journal, told = read(tmp_path, problems)
     assert problems == []
     assert len(journal.segments) > 3
     assert told == [START, VIEW, GLOBAL, *map(drop, range(50))]
@@ -101,20 +107,18 @@ def test_nothing_is_repeated_where_nothing_was_deleted(tmp_path: Path) -> None:
 
 def test_old_segments_go_by_their_age_and_a_slow_journal_begins_new_ones_for_it(tmp_path: Path) -> None:
     write(store(tmp_path, Retention(age_s_max=80)), *range(0, 1_000, 20))
-    [journal] = find_journals([tmp_path], [])
-    heard = [each.w for each in read_journal(journal, []) if isinstance(each, records.Drop) and each.why == "auth"]
-    assert heard[-1] == 980 * SECOND
-    assert heard[-1] - 140 * SECOND <= heard[0] < heard[-1]
+    seconds = heard(read(tmp_path, [])[1])
+    assert seconds[-1] == 980
+    assert 980 - 140 <= seconds[0] < 980
 
 
 def test_a_wall_clock_that_steps_back_takes_no_segment_from_the_middle(tmp_path: Path) -> None:
     journal = store(tmp_path, Retention(bytes_max=2_000))
     write(journal, *range(1_000, 1_040), *range(40))
     problems: list[Problem] = []
-    [found] = find_journals([tmp_path], problems)
+    found, told = read(tmp_path, problems)
     assert [problem.what for problem in problems] == [f"segment 1 is not there, this is {found.begins}"]
-    left = [each.w // SECOND for each in read_journal(found, problems) if isinstance(each, records.Drop) and each.why == "auth"]
-    assert left == [*range(33, 40)]
+    assert heard(told) == [*range(33, 40)]
 
 
 def test_retention_includes_only_earlier_processes_of_the_same_site_and_name(tmp_path: Path) -> None:
@@ -141,8 +145,8 @@ def test_a_failed_deletion_is_reported_and_loses_no_record(tmp_path: Path, monke
     assert journal.statistics().lost_records == 0
 
 
-def quota(directory: Path) -> Callable[[Path], SegmentFile]:
-    """Makes files on a disk that holds 4,000 bytes."""
+def filled(directory: Path) -> JournalStore:
+    """A journal that has filled its disk, which holds 4,000 bytes."""
 
     class Quota:
         def __init__(self, path: Path) -> None:
@@ -159,7 +163,12 @@ def quota(directory: Path) -> Callable[[Path], SegmentFile]:
         def close(self) -> None:
             self.file.close()
 
-    return Quota
+    journal = JournalStore(
+        JournalOptions(directory, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0)), "NYC", A, "A", Quota
+    )
+    for second in range(200):
+        journal.write(drop(second))
+    return journal
 
 
 def test_after_a_short_write_of_a_deletion_record_the_segment_stays_readable(tmp_path: Path) -> None:
@@ -175,16 +184,12 @@ def test_after_a_short_write_of_a_deletion_record_the_segment_stays_readable(tmp
     write(journal, *range(40))
     assert "20 of" in journal.retention_error
     problems: list[Problem] = []
-    [found] = find_journals([tmp_path], problems)
-    assert [record.w // SECOND for record in read_journal(found, problems)][3:] == [*range(40)]
+    assert [record.w // SECOND for record in read(tmp_path, problems)[1]][3:] == [*range(40)]
     assert problems == []
 
 
 def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -> None:
-    options = JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0))
-    journal = JournalStore(options, "NYC", A, "A", quota(tmp_path))
-    for second in range(200):
-        journal.write(drop(second))
+    journal = filled(tmp_path)
     full = journal.statistics()
     assert (full.retired, full.error) == (0, "[Errno 28] No space left on device")
     for second in range(20_000, 20_010):
@@ -193,8 +198,7 @@ def test_a_disk_that_old_journals_have_filled_is_freed_of_them(tmp_path: Path) -
     freed = journal.statistics()
     assert (freed.error, freed.lost_records) == ("", full.lost_records)
     assert freed.retired > 5
-    [found] = find_journals([tmp_path], [])
-    rest = list(read_journal(found, []))
+    _, rest = read(tmp_path, [])
     [until] = [until for record in rest if (until := retired_until(record))]
     assert (full.records - 10) * SECOND < until < full.records * SECOND
     assert [each.n for each in rest if isinstance(each, records.Drop) and each.why == "journal"] == [full.lost_records]
@@ -205,10 +209,7 @@ def test_a_delayed_deletion_from_a_full_disk_is_reported_exactly_once(tmp_path: 
     def refuse(_: object) -> int:
         raise PermissionError(13, "Permission denied")
 
-    options = JournalOptions(tmp_path, SEGMENT_BYTES, retention=Retention(age_s_max=3_600.0))
-    journal = JournalStore(options, "NYC", A, "A", quota(tmp_path))
-    for second in range(200):
-        journal.write(drop(second))
+    journal = filled(tmp_path)
     with monkeypatch.context() as refused:
         refused.setattr("relay.journal.store.take", refuse)
         for second in range(20_000, 20_010):
@@ -216,6 +217,5 @@ def test_a_delayed_deletion_from_a_full_disk_is_reported_exactly_once(tmp_path: 
         assert "Permission denied" in journal.retention_error
     journal.write(drop(20_020))
     journal.close()
-    [found] = find_journals([tmp_path], [])
-    [told] = [each for each in read_journal(found, []) if isinstance(each, records.Drop) and retired_until(each) is not None]
+    [told] = [each for each in read(tmp_path, [])[1] if isinstance(each, records.Drop) and retired_until(each) is not None]
     assert told.n == journal.statistics().retired

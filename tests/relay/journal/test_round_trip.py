@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -13,20 +13,20 @@ from hypothesis import strategies as st
 
 from relay.journal import JournalOptions, JournalStore, Problem, find_journals, read_journal
 from relay.journal.encoding import FRAME, Decoder, Encoder
+from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.view import ViewId
+from tests.harness.journals import write_journal
 from tests.relay.journal.any_record import any_record, delivers
 
 UUID = Address(bytes(range(16)))
 
 
-def write(options: JournalOptions, written: Sequence[records.Record]) -> JournalStore:
-    store = JournalStore(options, "NYC", UUID, "A")
-    for record in written:
-        store.write(record)
-    store.close()
-    return store
+def write(
+    options: JournalOptions, written: Sequence[records.Record], create: Callable[[Path], SegmentFile] = create_file
+) -> JournalStore:
+    return write_journal(options, "NYC", UUID, "A", written, create)
 
 
 def read(directory: Path, problems: list[Problem]) -> list[records.Record]:
@@ -78,9 +78,7 @@ def test_segments_rotate_by_size_and_carry_their_owner(tmp_path: Path) -> None:
 def test_journals_in_one_directory_are_distinguished_and_found_once(tmp_path: Path) -> None:
     other = Address(bytes(16))
     for site, uuid, name in [("SFO", UUID, "../X"), ("NYC", other, "A"), ("NYC", UUID, "A")]:
-        store = JournalStore(JournalOptions(tmp_path), site, uuid, name)
-        store.write(records.Stop(1, 2, "done"))
-        store.close()
+        write_journal(JournalOptions(tmp_path), site, uuid, name, [records.Stop(1, 2, "done")])
     journals = find_journals([tmp_path, tmp_path / "A-00000000.000001.rlj"], [])
     assert [(each.site, each.uuid, each.name) for each in journals] == [
         ("NYC", other, "A"),

@@ -10,10 +10,8 @@ import pytest
 from relay.journal import JournalError, JournalOptions, JournalStore, Problem
 from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records
-from sitestack.model.address import Address
-from tests.relay.journal.test_round_trip import read
+from tests.relay.journal.test_round_trip import UUID, read, write
 
-UUID = Address(bytes(range(16)))
 SECOND = 1_000_000_000
 
 
@@ -106,9 +104,7 @@ def test_a_read_only_disk_is_tried_again_only_after_a_while(tmp_path: Path) -> N
         tries.append(path)
         raise OSError(errno.EROFS, "Read-only file system")
 
-    store = JournalStore(JournalOptions(tmp_path, retry_s=10), "NYC", UUID, "A", create)
-    for seconds in range(25):
-        store.write(drop(seconds))
+    store = write(JournalOptions(tmp_path, retry_s=10), [*map(drop, range(25))], create)
     assert len(tries) == 3
     assert store.statistics().lost_records == 25
     assert "Read-only" in store.statistics().error
@@ -127,13 +123,7 @@ def test_a_file_that_cannot_be_truncated_leaves_a_torn_tail_that_is_reported(tmp
             raise OSError(errno.EIO, "Input/output error")
 
     disk = Disk(free=200)
-    store = JournalStore(
-        JournalOptions(tmp_path, retry_s=0),
-        "NYC",
-        UUID,
-        "A",
-        lambda path: Stuck(disk, create_file(path)),
-    )
+    store = JournalStore(JournalOptions(tmp_path, retry_s=0), "NYC", UUID, "A", lambda path: Stuck(disk, create_file(path)))
     for seconds in range(5):
         store.write(drop(seconds))
     disk.free = 10_000
@@ -146,11 +136,7 @@ def test_a_file_that_cannot_be_truncated_leaves_a_torn_tail_that_is_reported(tmp
 
 def test_a_record_that_is_too_large_is_lost_alone(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay.journal.encoding.RECORD_BYTES_MAX", 100)
-    store = JournalStore(JournalOptions(tmp_path), "NYC", UUID, "A")
-    large = records.Stop(1, 1, "x" * 200)
-    for record in (drop(0), large, drop(1)):
-        store.write(record)
-    store.close()
+    store = write(JournalOptions(tmp_path), [drop(0), records.Stop(1, 1, "x" * 200), drop(1)])
     assert store.statistics().lost_records == 1
     assert store.statistics().segments == 1
     found = read(tmp_path, [])

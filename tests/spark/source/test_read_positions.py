@@ -10,14 +10,19 @@ from typing import Any
 import pytest
 
 from pyspark_relay.source.columns import select_schema
+from pyspark_relay.source.read_positions import walk
 from pyspark_relay.source.reading import SegmentPartition
 from pyspark_relay.source.selection import Offset, Selection
 from pyspark_relay.source.streaming import SegmentStreamReader
-from relay.journal import JournalOptions, JournalStore
+from relay.journal import JournalOptions
 from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
 from tests.harness.addresses import address
+from tests.harness.journals import write_journal
+from tests.relay.journal.test_damage import frame_offsets, segment
 from tests.spark.growing import GrowingJournals, small_run
+
+__all__ = ["segment"]
 
 COLUMNS = ("kind", "uuid", "segment", "offset", "reason", "detail", "file")
 Row = dict[str, Any]
@@ -255,9 +260,8 @@ def test_a_journal_that_vanishes_unread_is_a_row_once_and_continues_when_it_is_b
 
 def test_an_earlier_journal_that_is_deleted_after_it_was_read_is_no_row(tmp_path: Path) -> None:
     for number, uuid in enumerate(map(address, "AB")):
-        store = JournalStore(JournalOptions(tmp_path), "NYC", uuid, "A")
-        store.write(records.Start(1, number + 1, "NYC", uuid, "A", 7, 8, "1.0"))
-        store.close()
+        begin = records.Start(1, number + 1, "NYC", uuid, "A", 7, 8, "1.0")
+        write_journal(JournalOptions(tmp_path), "NYC", uuid, "A", [begin])
     stream = reader(tmp_path)
     offset, _ = drain(stream, {})
     journals = {file.stem[2:4]: file for file in tmp_path.iterdir()}
@@ -337,3 +341,37 @@ def test_an_available_now_query_ends_although_the_journals_grow(tmp_path: Path) 
 def test_an_invalid_bound_is_refused(tmp_path: Path, text: str) -> None:
     with pytest.raises(ConfigurationError, match="maxBytesPerTrigger must be a number of bytes above 0"):
         SegmentStreamReader([tmp_path], Selection(), select_schema("kind"), text)
+
+
+def test_a_walk_stops_where_the_next_record_will_begin(segment: Path) -> None:
+    whole = segment.read_bytes()
+    reached = set()
+    for end in range(len(whole) + 1):
+        segment.write_bytes(whole[:end])
+        offset, is_broken = walk(segment, 0)
+        assert offset <= end
+        assert not is_broken
+        reached.add(offset)
+    assert reached == {*frame_offsets(whole), len(whole)}
+
+
+def test_a_walk_resumes_where_it_stopped(segment: Path) -> None:
+    whole = segment.read_bytes()
+    segment.write_bytes(whole[:-10])
+    first = walk(segment, 0)
+    segment.write_bytes(whole)
+    assert walk(segment, first.offset) == (len(whole), False)
+    assert walk(segment, len(whole)) == (len(whole), False)
+
+
+def test_a_budget_stops_a_walk_behind_the_record_that_uses_it_up(segment: Path) -> None:
+    ends = {walk(segment, 0, budget).offset for budget in range(1, segment.stat().st_size + 1)}
+    assert ends == {*frame_offsets(segment.read_bytes())[1:], segment.stat().st_size}
+    assert walk(segment, 0, 1).offset == min(ends)
+
+
+def test_a_bad_length_is_distinguished_from_an_unfinished_record(segment: Path) -> None:
+    whole = segment.read_bytes()
+    last = frame_offsets(whole)[-2]
+    segment.write_bytes(whole[:last] + b"\xff" * 40)
+    assert walk(segment, 0) == (last, True)
