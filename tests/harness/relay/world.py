@@ -240,3 +240,10 @@ def sites_of(counts: dict[str, int], cut: int | None = None, **config: object) -
     for site in world.sites.values():
         site.install()
     return world, world.sites
+
+
+def split_sfo() -> tuple[World, FakeSite, FakeSite, FakeSite]:
+    """NYC and SFO of four members each, which are linked; the second half of SFO has just split off."""
+    world, nyc, sfo = two_sites(4)
+    world.run(1)
+    return world, nyc, sfo, sfo.split(sfo.members[2:])

@@ -11,22 +11,25 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.state_events import Baseline, StateArrived, StateAwaited
 from sitestack.model.view import ViewId
 from tests.harness.relay.member import Member
-from tests.harness.relay.puppet import D, Puppet, data
+from tests.harness.relay.puppet import D, Puppet, alone, data
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, two_sites
+from tests.harness.relay.world import World
 
 
-def merged() -> tuple[World, FakeSite]:
-    """NYC was split: two have 1..3 of D, the other two have 1; now it is whole again, and SFO, played by the test, is away."""
-    world, nyc, _ = two_sites(4)
-    del world.sites["SFO"]
-    world.settle()
-    puppet = Puppet(nyc).greet()
-    puppet.say(data(1))
+def split(count: int) -> tuple[World, FakeSite, FakeSite]:
+    """NYC is split: two members have 1..3 of D, the others have 1. SFO, played by the test, is away."""
+    world, nyc = alone(count)
+    Puppet(nyc).greet().say(data(1))
     other = nyc.split(nyc.members[2:])
     puppet = Puppet(nyc).greet(epoch=2)
     puppet.say(data(2), data(3))
     puppet.close()
+    return world, nyc, other
+
+
+def merged() -> tuple[World, FakeSite]:
+    """NYC is whole again."""
+    world, nyc, other = split(4)
     nyc.merge(other)
     world.settle()
     return world, nyc
@@ -114,35 +117,26 @@ def test_a_joiner_that_gets_no_state_delivers_what_the_state_of_its_provider_had
 def test_a_member_of_a_part_that_was_ahead_continues_its_own_numbers_without_a_state(
     provider: int, hears: list[object]
 ) -> None:
-    world, nyc = ahead_without_a_state()
-    late = next(each for each in nyc.members if each.name == "J")
+    world, nyc, late = ahead_without_a_state()
     for event in (StateAwaited(nyc.members[provider].address), StateArrived(ViewId(9, D), None)):
         nyc.carry_out(late, late.layer.up(event, world.now))
     Puppet(nyc).greet(epoch=3).say(data(2), data(3), data(4))
     assert told(late) == hears
 
 
-def ahead_without_a_state() -> tuple[World, FakeSite]:
-    """The joiner J is of the part that was ahead, and had no state from it before the merge."""
-    world, nyc, _ = two_sites(3)
-    del world.sites["SFO"]
-    world.settle()
-    Puppet(nyc).greet().say(data(1))
-    other = nyc.split(nyc.members[2:])
-    puppet = Puppet(nyc).greet(epoch=2)
-    puppet.say(data(2), data(3))
-    puppet.close()
-    nyc.join("J")
+def ahead_without_a_state() -> tuple[World, FakeSite, Member]:
+    """The joiner is of the part that was ahead, and had no state from it before the merge."""
+    world, nyc, other = split(3)
+    late = nyc.join("J")
     nyc.merge(other)
     world.settle()
-    return world, nyc
+    return world, nyc, late
 
 
 @pytest.mark.parametrize("providers", [[-1], [0, -1]])
 def test_a_joiner_whose_provider_is_of_another_part_begins_at_the_state_of_the_provider(providers: list[int]) -> None:
     """Its part was ahead, and had not given it a state before the merge, nor before the view that follows."""
-    world, nyc = ahead_without_a_state()
-    late = next(each for each in nyc.members if each.name == "J")
+    world, nyc, late = ahead_without_a_state()
     for provider in providers:
         nyc.carry_out(late, late.layer.up(StateAwaited(nyc.members[provider].address), world.now))
     begun = [event for event in late.events if isinstance(event, Baseline)]

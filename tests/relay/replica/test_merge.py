@@ -21,7 +21,7 @@ from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member, received
 from tests.harness.relay.puppet import D, E, F, batch
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, two_sites
+from tests.harness.relay.world import World, split_sfo, two_sites
 
 
 def settled(member: Member, origin: Member) -> list[int]:
@@ -39,9 +39,7 @@ def settled(member: Member, origin: Member) -> list[int]:
 
 def test_both_parts_relay_and_neither_delivers_messages_of_the_other() -> None:
     """R10, M2, F32."""
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
-    other = sfo.split(sfo.members[2:])
+    world, nyc, sfo, other = split_sfo()
     sfo.relay.send("from one")
     other.relay.send("from the other")
     nyc.relay.send("to both")
@@ -130,9 +128,7 @@ def test_messages_not_yet_sequenced_by_a_part_are_resent_after_the_merge() -> No
 
 
 def test_a_merged_lineage_replaces_those_it_joins() -> None:
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
-    other = sfo.split(sfo.members[2:])
+    world, nyc, sfo, other = split_sfo()
     world.run(3)
     assert len(nyc.relay.layer.state.remotes["SFO"].lineages) == 2
     sfo.merge(other)
@@ -176,9 +172,7 @@ def test_nothing_is_held_for_a_part_that_was_given_up_and_has_merged() -> None:
 
 def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
     """The commit reached the other part only, and the two lost each other again; this one continues in its lineage."""
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
-    other = sfo.split(sfo.members[2:])
+    world, nyc, sfo, other = split_sfo()
     world.run(3)
     assert sfo.view is not None
     assert other.view is not None
@@ -281,12 +275,6 @@ def test_a_merge_with_a_part_that_knows_a_site_keeps_what_the_state_of_the_appli
     state.merge([part(3, D, [], {D: 4, E: 2})], {}, 0.0)
     assert state.remotes["NYC"].inherited == {D: 7}
     assert state.unknown == {"LON": {E: 1}}
-
-
-def test_a_merge_puts_the_entries_of_both_parts_in_order() -> None:
-    held = [HeldEntry(batch(n, D), None) for n in range(1, 6)]
-    merged = merge_parts([part(1, D, held[2:], {}), part(1, E, held[:3], {})], {})
-    assert [entry.batch.first for entry in merged.entries if entry.batch] == [1, 2, 3, 4, 5]
 
 
 class SplitHistory:

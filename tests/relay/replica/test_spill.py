@@ -46,6 +46,13 @@ def gaps(member: Member) -> list[tuple[int, int, GapReason]]:
     return [(event.first, event.last, event.reason) for event in member.events if isinstance(event, Gap)]
 
 
+def gaps_after_healing(world: World, sfo: FakeSite) -> list[tuple[int, int, GapReason]]:
+    """The gaps of a member of SFO, some time after the sites reach each other again."""
+    world.heal()
+    world.run(10)
+    return gaps(sfo.members[1])
+
+
 def spilled(member: Member) -> int:
     spill = member.layer.state.buffer.spill
     assert spill is not None
@@ -77,10 +84,8 @@ def test_a_site_that_was_never_linked_receives_spilled_entries_too() -> None:
     world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8, spill=ROOM))
     world.part("NYC", "SFO")
     words = publish(world, nyc.relay, *range(30))
-    world.heal()
-    world.run(10)
+    assert gaps_after_healing(world, sfo) == []
     assert sfo.members[1].words == words
-    assert gaps(sfo.members[1]) == []
 
 
 def test_the_view_that_has_an_origin_arrives_before_its_first_message() -> None:
@@ -123,9 +128,7 @@ def test_beyond_the_bytes_on_the_disk_there_is_an_exact_gap() -> None:
     world, nyc, sfo = cut_off(spill=SpillSettings(bytes=800, age_s=1e6))
     words = publish(world, nyc.members[1], *range(60))
     assert 0 < nyc.relay.disk.used <= 800
-    world.heal()
-    world.run(10)
-    [(first, last, reason)] = gaps(sfo.members[1])
+    [(first, last, reason)] = gaps_after_healing(world, sfo)
     assert (first, reason) == (1, GapReason.BUDGET)
     assert 1 < last < 50
     assert sfo.members[1].words == words[last:]
@@ -153,9 +156,7 @@ def test_spilled_entries_expire_without_new_messages() -> None:
     assert spilled(nyc.relay) >= 2, "a segment covers a part of the age"
     world.run(20)
     assert not spilled(nyc.relay)
-    world.heal()
-    world.run(10)
-    [(first, last, reason)] = gaps(sfo.members[1])
+    [(first, last, reason)] = gaps_after_healing(world, sfo)
     assert (first, reason) == (1, GapReason.BUDGET)
     assert sfo.members[1].words == words[last:]
 
@@ -172,32 +173,20 @@ def test_only_entries_that_a_full_disk_refused_are_a_gap_with_its_reason() -> No
     disk.room = None
     words += publish(world, nyc.members[1], *range(40, 60))
     assert spill.problem == ""
-    world.heal()
-    world.run(10)
-    [(first, last, reason)] = gaps(sfo.members[1])
+    [(first, last, reason)] = gaps_after_healing(world, sfo)
     assert reason is GapReason.DISK
     assert sfo.members[1].words == words[: first - 1] + words[last:]
     assert spill.lost == last - first + 1
 
 
-def test_a_relay_whose_disk_is_full_costs_nothing_once_it_is_replaced() -> None:
+@pytest.mark.parametrize("full", ["the relay, which is replaced", "another member"])
+def test_a_full_disk_costs_nothing_unless_its_member_relays(full: str) -> None:
     world, nyc, sfo = cut_off()
-    nyc.relay.disk.room = 0
+    nyc.members[0 if "relay" in full else 2].disk.room = 0
     words = publish(world, nyc.members[1], *range(40))
-    nyc.kill(nyc.relay)
-    world.heal()
-    world.run(10)
-    assert gaps(sfo.members[1]) == []
-    assert sfo.members[1].words == words
-
-
-def test_a_full_disk_of_another_member_costs_nothing() -> None:
-    world, nyc, sfo = cut_off()
-    nyc.members[2].disk.room = 0
-    words = publish(world, nyc.members[1], *range(40))
-    world.heal()
-    world.run(10)
-    assert gaps(sfo.members[1]) == []
+    if "relay" in full:
+        nyc.kill(nyc.relay)
+    assert gaps_after_healing(world, sfo) == []
     assert sfo.members[1].words == words
 
 
@@ -209,9 +198,7 @@ def test_a_segment_that_cannot_be_read_is_an_exact_gap(damage: str) -> None:
     assert len(segments) > 3
     middle = sorted(segments)[1]
     segments[middle] = [] if damage == "gone" else [b"\xc1" * 20 for _ in segments[middle]]
-    world.heal()
-    world.run(10)
-    [(first, last, reason)] = gaps(sfo.members[1])
+    [(first, last, reason)] = gaps_after_healing(world, sfo)
     assert reason is GapReason.DISK
     assert 1 < first < last < 70
     assert sfo.members[1].words == words[: first - 1] + words[last:]
@@ -230,9 +217,7 @@ def test_a_member_that_joined_later_reports_entries_it_never_held_as_a_gap() -> 
     assert survivor.sent == 30
     nyc.kill(nyc.relay)
     nyc.kill(nyc.relay)
-    world.heal()
-    world.run(10)
-    [(first, last, reason)] = gaps(sfo.members[1])
+    [(first, last, reason)] = gaps_after_healing(world, sfo)
     assert (first, reason) == (1, GapReason.NOT_HELD)
     assert sfo.members[1].words == words[last:]
 
@@ -249,9 +234,7 @@ def test_a_member_without_a_spill_costs_nothing_unless_it_relays(relays: bool) -
     if relays:
         nyc.kill(nyc.relay)
         nyc.kill(nyc.relay)
-    world.heal()
-    world.run(10)
-    lost = [(first, last) for first, last, reason in gaps(sfo.members[1]) if reason is GapReason.BUDGET]
+    lost = [(first, last) for first, last, reason in gaps_after_healing(world, sfo) if reason is GapReason.BUDGET]
     assert bool(lost) is relays
     assert sfo.members[1].words == words[lost[0][1] if lost else 0 :]
 
@@ -286,9 +269,7 @@ def test_each_part_of_a_split_site_keeps_its_spilled_entries() -> None:
     nyc.merge(other)
     world.run(1)
     words += publish(world, nyc.members[1], *range(40, 60))
-    world.heal()
-    world.run(10)
-    assert gaps(sfo.members[1]) == []
+    assert gaps_after_healing(world, sfo) == []
     assert sfo.members[1].words == words
 
 

@@ -14,7 +14,7 @@ from relay.replica.replica import Replica
 from relay.replica.switches import Switches, merge_switches
 from sitestack.model.gap import Gap, GapReason
 from tests.harness.relay.puppet import D, E, F, remote_view
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.world import split_sfo, two_sites
 
 OFF, ON = SiteSwitch("SFO", True), SiteSwitch("SFO", False)
 VIEW = remote_view(1, D, E)
@@ -91,9 +91,7 @@ def test_a_switch_request_lost_in_the_last_view_of_a_part_can_be_repeated() -> N
 
 
 def test_a_site_that_one_part_took_offline_is_offline_after_the_merge() -> None:
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
-    other = sfo.split(sfo.members[2:])
+    world, nyc, sfo, other = split_sfo()
     other.relay.say(SwitchSite("NYC", True))
     world.run(1)
     assert [bool(each.layer.gateway.table.links) for each in (sfo.relay, other.relay)] == [True, False]

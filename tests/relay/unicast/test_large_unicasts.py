@@ -161,9 +161,10 @@ def test_unicasts_behind_an_oversized_one_are_forwarded_in_the_same_turn() -> No
     assert len(link.session._unicasts.drain(1 << 30)) == 2, "the second, and again without the first before it"
 
 
-def test_unicasts_refused_by_a_full_link_are_counted_and_retried() -> None:
+@pytest.mark.parametrize("sender", [0, 1])
+def test_unicasts_refused_by_a_full_link_are_counted_and_retried(sender: int) -> None:
     world, nyc, sfo = linked(unicast_bytes_max=300)
-    here, there = nyc.members[1], sfo.members[1]
+    here, there = nyc.members[sender], sfo.members[1]
     for n in range(10):
         here.send(f"{n}{'x' * 100}", dest=proxy(there))
     world.run(5)

@@ -18,7 +18,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, alone
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.world import split_sfo, two_sites
 
 TARGET = ProxyUUID(E, "SFO")
 
@@ -302,9 +302,7 @@ def test_a_departed_member_is_reported_to_the_sender_at_once() -> None:
 
 @pytest.mark.conforms("REL-27")
 def test_unicasts_find_their_way_to_and_from_both_parts_of_a_split_site() -> None:
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
-    other = sfo.split(sfo.members[2:])
+    world, nyc, sfo, other = split_sfo()
     world.run(3)
     here = nyc.members[1]
     for part in (sfo, other):
@@ -321,9 +319,7 @@ def test_unicasts_find_their_way_to_and_from_both_parts_of_a_split_site() -> Non
 @pytest.mark.conforms("REL-34")
 def test_a_member_that_its_part_cannot_be_asked_for_is_tried_again() -> None:
     """The other part of its site answers that it has no such member; it lives all the same."""
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
-    other = sfo.split(sfo.members[2:])
+    world, nyc, _, other = split_sfo()
     world.run(3)
     other.name = "SFO, cut off"
     world.part("NYC", other.name)
@@ -379,21 +375,6 @@ def test_no_member_has_a_unicast_brought_to_another_site_in_the_name_of_a_third(
     assert nyc.relay.drops["relay_malformed"] == 1
     assert "foreign_site" not in sfo.relay.drops
     assert sfo.members[1].words == ["x"]
-
-
-@pytest.mark.conforms("REL-34")
-def test_unicasts_beyond_a_full_link_queue_are_retried_until_delivered() -> None:
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
-    world.mute = True
-    big = "x" * 900_000
-    for _ in range(7):
-        nyc.relay.send(big, dest=proxy(sfo.members[1]))
-    world.run(0.1)
-    world.mute = False
-    world.run(10)
-    assert len(sfo.members[1].words) == 7
-    assert failures(nyc.relay) == []
 
 
 @pytest.mark.conforms("REL-9")

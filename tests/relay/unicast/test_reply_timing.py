@@ -7,16 +7,13 @@ import pytest
 from relay.events import Unreachable
 from relay.unicast.forwarding import REPLIES_MAX, REPLY_DELAY_S
 from relay.unicast.receiver import UnicastReceiver
-from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.address import Address
 from sitestack.model.events import Disconnect
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, alone
 from tests.harness.relay.world import two_sites
-
-
-def proxy(member: Member) -> ProxyUUID:
-    return ProxyUUID(member.address, member.site.name)
+from tests.relay.unicast.test_remote_unicast import proxy
 
 
 def pending(member: Member) -> int:
@@ -36,30 +33,21 @@ def test_replies_to_many_unicasts_go_back_as_one() -> None:
     assert pending(c) == 0
 
 
-@pytest.mark.parametrize("who", [0, 2])
-def test_a_leaving_member_acknowledges_first(who: int) -> None:
+@pytest.mark.parametrize(("who", "leaves"), [(0, True), (2, True), (2, False)])
+def test_a_leaving_member_acknowledges_first_and_a_view_change_waits_for_no_reply(who: int, leaves: bool) -> None:
     world, nyc, sfo = two_sites()
     world.run(1)
     c, f = nyc.members[2], sfo.members[who]
     c.send("last", dest=proxy(f))
     world.settle()
     assert pending(c)
-    f.say(Disconnect())
+    if leaves:
+        f.say(Disconnect())
+    else:
+        sfo.block()
     world.settle()
     assert pending(c) == 0
     assert c.of(Unreachable) == []
-
-
-def test_a_view_change_waits_for_no_reply() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
-    c, f = nyc.members[2], sfo.members[2]
-    c.send("x", dest=proxy(f))
-    world.settle()
-    assert pending(c)
-    sfo.block()
-    world.settle()
-    assert pending(c) == 0
 
 
 def test_for_many_senders_it_waits_no_longer() -> None:
