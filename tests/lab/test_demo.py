@@ -3,46 +3,38 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
 import sys
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from relay_lab.cli.demo import default_text, read_lines
 from sitestack.model.errors import ConfigurationError
-from tests.lab.drills.test_tether import assert_gone, children_of, is_running
+from tests.harness.command_line import Run
+from tests.lab.drills.test_tether import assert_gone, is_running, with_children
 
 #: Much longer than any of it takes, for slow machines.
 LIMIT_S = 120.0
 RELAY = (sys.executable, "-m", "relay")
 
 
+def demo(*options: str | Path) -> dict[str, Any]:
+    """The result of a demo that passes."""
+    ran = subprocess.run([*RELAY, "demo", "--json", *options], capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == 0, ran.stderr + ran.stdout
+    return dict(json.loads(ran.stdout))
+
+
 @pytest.mark.long
 @pytest.mark.parametrize("discovery", ["multicast", "hosts", "ipv6"])
-def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discovery: str) -> None:
+def test_a_file_arrives_at_both_sites_whole_and_in_order(run: Run, tmp_path: Path, discovery: str) -> None:
     text = tmp_path / "text"
     text.write_text("".join(f"line {number}\n" for number in range(60)))
-    options = (
-        "--kill",
-        "none",
-        "--input",
-        text,
-        "--rate",
-        "100",
-        "--members",
-        "2",
-        "--discovery",
-        discovery,
-        "--journal",
-        tmp_path / "journal",
-    )
-    ran = subprocess.run([*RELAY, "demo", *options, "--json"], capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 0, ran.stderr + ran.stdout
-    result = json.loads(ran.stdout)
+    options = f"--kill none --rate 100 --members 2 --discovery {discovery}".split()
+    result = demo(*options, "--input", text, "--journal", tmp_path / "journal")
     assert result["sites"] == {"NYC": ["A", "B"], "SFO": ["C", "D"]}
     assert result["sent"] == 120
     assert result["delivered"] == dict.fromkeys("ABCD", 120)
@@ -51,16 +43,13 @@ def test_a_file_arrives_at_both_sites_whole_and_in_order(tmp_path: Path, discove
     for hashes in result["order_hash"].values():
         assert len(set(hashes.values())) == 1
     assert result["verdict"] == "pass"
-    check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
-    assert check.returncode == 0, check.stdout
+    assert run("check", tmp_path / "journal").code == 0
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("discovery", ["multicast", "ipv6"])
 def test_killing_the_relay_half_way_loses_nothing(discovery: str) -> None:
-    ran = subprocess.run([*RELAY, "demo", "--json", "--discovery", discovery], capture_output=True, text=True, timeout=LIMIT_S)
-    assert ran.returncode == 0, ran.stderr + ran.stdout
-    result = json.loads(ran.stdout)
+    result = demo("--discovery", discovery)
     assert result["delivered"]["A"] < result["sent"]
     assert {result["delivered"][name] for name in "BCDEF"} == {result["sent"]}
     assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
@@ -70,24 +59,16 @@ def test_killing_the_relay_half_way_loses_nothing(discovery: str) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
 def test_an_interrupted_demo_leaves_nothing_behind(tmp_path: Path, number: signal.Signals) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen([*RELAY, "demo"], stdout=subprocess.PIPE, env=environment) as demo:
-        while len(children := children_of(demo.pid)) < 2:
-            assert demo.poll() is None
-            time.sleep(0.05)  # nothing tells when another process has children
-        demo.send_signal(number)
-        assert demo.wait(LIMIT_S) == 130
+    with with_children([*RELAY, "demo"], tmp_path) as (process, children):
+        process.send_signal(number)
+        assert process.wait(LIMIT_S) == 130
     assert not any(map(is_running, children))
     assert list(tmp_path.iterdir()) == []
 
 
 def test_the_members_of_a_killed_demo_are_killed(tmp_path: Path) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen([*RELAY, "demo"], stdout=subprocess.PIPE, env=environment) as demo:
-        while len(members := children_of(demo.pid)) < 2:
-            assert demo.poll() is None
-            time.sleep(0.05)  # nothing tells when another process has children
-        demo.kill()
+    with with_children([*RELAY, "demo"], tmp_path) as (process, members):
+        process.kill()
         assert_gone(members)
 
 

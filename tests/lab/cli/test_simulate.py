@@ -32,6 +32,14 @@ def meeting(case: Case, covered: dict[str, int]) -> SeedResult:
 
 
 @pytest.fixture
+def stored(tmp_path: Path) -> Path:
+    """A file with the plan of seed 7."""
+    file = tmp_path / "plan.json"
+    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
+    return file
+
+
+@pytest.fixture
 def twice(monkeypatch: pytest.MonkeyPatch) -> None:
     """Every plan breaks L2."""
     monkeypatch.setattr(simulate, "run_plan", lambda plan, trace=None: result(plan.seed, "L2 at A: twice"))
@@ -64,12 +72,10 @@ def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:
     assert "seed 7: L2 at A: twice" in out
 
 
-def test_a_failure_states_the_command_that_repeats_it(run: Run, twice: None, tmp_path: Path) -> None:
+def test_a_failure_states_the_command_that_repeats_it(run: Run, twice: None, stored: Path) -> None:
     assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7").out
     assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large").out
-    file = tmp_path / "plan.json"
-    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
-    assert f"relay simulate {file} --shrink --save-plan FILE" in run("simulate", file).out
+    assert f"relay simulate {stored} --shrink --save-plan FILE" in run("simulate", stored).out
 
 
 def test_shrinking_and_a_trace_do_not_go_together(run: Run, tmp_path: Path) -> None:
@@ -116,10 +122,8 @@ def test_an_invalid_plan_file_is_refused_with_a_sentence(run: Run, tmp_path: Pat
 
 
 @pytest.mark.parametrize("option", [("--seeds", "3"), ("--plan", "large")])
-def test_a_plan_file_with_a_seed_or_plan_option_is_refused(run: Run, tmp_path: Path, option: tuple[str, str]) -> None:
-    file = tmp_path / "plan.json"
-    file.write_text(to_text(StoredPlan("", draw(7))), encoding="utf-8")
-    code, _, error = run("simulate", file, *option)
+def test_a_plan_file_with_a_seed_or_plan_option_is_refused(run: Run, stored: Path, option: tuple[str, str]) -> None:
+    code, _, error = run("simulate", stored, *option)
     assert code == 2
     assert "a FILE contains the plan; remove --seeds and --plan." in error
 
@@ -227,6 +231,8 @@ def test_it_tells_where_the_faults_are(run: Run, tmp_path: Path) -> None:
     places = {f"{each['site']}/{each['node']}({each['uuid'][:8]})" for each in planted}
     assert {each["where"] for each in found} == places
     assert any(f"{planted[0]['origin_site']}/{planted[0]['origin'][:8]}" in each["what"] for each in found)
+    out = run("journal", "generate", tmp_path / "text", "--deliveries", 10000, "--duplicate", 2).out
+    assert [line.split()[:2] for line in out.splitlines()[:2]] == [["duplicate", "at"]] * 2
 
 
 def test_one_site_may_send_more_than_the_others_and_a_seed_gives_the_same_again(run: Run, tmp_path: Path) -> None:
@@ -238,11 +244,6 @@ def test_one_site_may_send_more_than_the_others_and_a_seed_gives_the_same_again(
     assert bytes_of("again", "--skew", 0.5, "--seed", 1) == once
     assert bytes_of("other", "--skew", 0.5, "--seed", 2) != once
     assert bytes_of("even", "--seed", 1) != once
-
-
-def test_it_prints_a_line_a_fault(run: Run, tmp_path: Path) -> None:
-    out = run("journal", "generate", tmp_path / "j", "--deliveries", 10000, "--duplicate", 2).out
-    assert [line.split()[:2] for line in out.splitlines()[:2]] == [["duplicate", "at"]] * 2
 
 
 def test_more_faults_than_fit_are_a_sentence(run: Run, tmp_path: Path) -> None:

@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 import json
-import os
 import signal
 import subprocess
-import time
 from pathlib import Path
+from typing import Any
 
 import pytest
 import trio
@@ -22,7 +21,7 @@ from relay_lab.drills.sites import NotStarted
 from relay_lab.drills.wires import has_wires
 from tests.harness.command_line import Run
 from tests.lab.drills.test_result import result
-from tests.lab.drills.test_tether import children_of, is_running
+from tests.lab.drills.test_tether import is_running, with_children
 from tests.lab.test_demo import LIMIT_S, RELAY
 
 #: The limit of silence is that of `kill-relay` (0.5 s) made larger for a busy machine, and below what failure detection by
@@ -92,8 +91,18 @@ class NoPlace:
         raise PlaceFailed("Nobody is there.")
 
 
-def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
-    return subprocess.run([*RELAY, "drill", *arguments], capture_output=True, text=True, timeout=LIMIT_S)
+@pytest.fixture
+def nowhere(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
+
+
+def drill(directory: Path, text: str, *options: str | Path, code: int = 0) -> dict[str, Any]:
+    """The result of a drill that is written into a directory."""
+    (directory / "short.yaml").write_text(text)
+    command = [*RELAY, "drill", directory / "short.yaml", "--json", *options]
+    ran = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
+    assert ran.returncode == code, ran.stderr + ran.stdout
+    return dict(json.loads(ran.stdout))
 
 
 @pytest.mark.slow
@@ -106,11 +115,8 @@ def drill(*arguments: str | Path) -> subprocess.CompletedProcess[str]:
         pytest.param({"stop-reader"}, GREY, marks=pytest.mark.long),
     ],
 )
-def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str) -> None:
-    (tmp_path / "short.yaml").write_text(text)
-    ran = drill(tmp_path / "short.yaml", "--json", "--journal", tmp_path / "journal", "--report", tmp_path / "report.html")
-    assert ran.returncode == 0, ran.stderr + ran.stdout
-    result = json.loads(ran.stdout)
+def test_a_short_drill_loses_nothing(run: Run, tmp_path: Path, verbs: set[str], text: str) -> None:
+    result = drill(tmp_path, text, "--journal", tmp_path / "journal", "--report", tmp_path / "report.html")
     assert (result["lost"], result["duplicated"], result["reordered"], result["gaps"]) == (0, 0, 0, 0)
     assert not any(result["runs"][0]["queues"].values())
     assert 0 < result["failover_s"] <= result["failover_worst_s"]
@@ -118,19 +124,13 @@ def test_a_short_drill_loses_nothing(tmp_path: Path, verbs: set[str], text: str)
     assert result["on"] == "local"
     assert result["runs"][0]["means"]
     assert "The run went as the drill expects." in (tmp_path / "report.html").read_text(encoding="utf-8")
-    assert drill("kill-relay", "--journal", tmp_path / "journal").returncode == 2
-    check = subprocess.run([*RELAY, "check", tmp_path / "journal"], capture_output=True, text=True, timeout=LIMIT_S)
-    assert check.returncode == 0, check.stdout
+    assert run("drill", "kill-relay", "--journal", tmp_path / "journal").code == 2
+    assert run("check", tmp_path / "journal").code == 0
 
 
 @pytest.mark.long
-def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
-    tmp_path: Path,
-) -> None:
-    (tmp_path / "short.yaml").write_text(WITHOUT_WATCH)
-    ran = drill(tmp_path / "short.yaml", "--json")
-    assert ran.returncode == 1, ran.stderr + ran.stdout
-    result = json.loads(ran.stdout)
+def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(tmp_path: Path) -> None:
+    result = drill(tmp_path, WITHOUT_WATCH, code=1)
     assert [problem.partition(" for ")[0] for problem in result["problems"]] == ["After the fault there was silence"]
     assert result["failover_s"] > 3
 
@@ -139,17 +139,13 @@ def test_without_the_connections_that_watch_a_relay_it_is_missed_for_too_long(
 def test_long_packets_that_vanish_for_a_moment_are_sent_again(tmp_path: Path) -> None:
     if not trio.run(has_wires):
         pytest.skip("no user namespaces here, or not what wires need of the kernel: no packet vanished")
-    (tmp_path / "short.yaml").write_text(WIRED)
-    ran = drill(tmp_path / "short.yaml", "--json")
-    assert ran.returncode == 0, ran.stderr + ran.stdout
-    assert json.loads(ran.stdout)["runs"][0]["means"] == [
-        "links: wires between network namespaces, tc (htb, u32) at the receiver's end."
-    ]
+    means = "links: wires between network namespaces, tc (htb, u32) at the receiver's end."
+    assert drill(tmp_path, WIRED)["runs"][0]["means"] == [means]
 
 
+@pytest.mark.usefixtures("nowhere")
 def test_a_fault_without_effect_has_a_separate_verdict_and_exit_code(monkeypatch: pytest.MonkeyPatch) -> None:
     idle = result(unexercised=("No packet was dropped on the wires.",))
-    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_run", lambda *_: idle)
     ran = CliRunner().invoke(module.command, ["kill-relay"])
     assert ran.exit_code == 3
@@ -157,11 +153,11 @@ def test_a_fault_without_effect_has_a_separate_verdict_and_exit_code(monkeypatch
     assert "seed 1: No packet was dropped on the wires." in ran.stderr
 
 
+@pytest.mark.usefixtures("nowhere")
 def test_a_drill_that_never_began_has_shown_nothing_and_failed_nothing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     def run(*_: object) -> DrillResult:
         raise NotStarted("After 120 s the members do not all see each other: C does not answer.")
 
-    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_run", run)
     ran = CliRunner().invoke(module.command, ["kill-relay", "--json", "--report", str(tmp_path / "report.html")])
     assert ran.exit_code == 3
@@ -175,11 +171,7 @@ def test_a_drill_that_never_began_has_shown_nothing_and_failed_nothing(monkeypat
     ("name", "children_at_least"), [("disk-full", 2), pytest.param("hole", 2, marks=pytest.mark.long), ("hole", 8)]
 )
 def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, children_at_least: int) -> None:
-    environment = {**os.environ, "TMPDIR": str(tmp_path)}
-    with subprocess.Popen([*RELAY, "drill", name], stdout=subprocess.PIPE, env=environment) as ran:
-        while len(children := children_of(ran.pid)) < children_at_least:
-            assert ran.poll() is None
-            time.sleep(0.05)  # nothing tells when another process has children
+    with with_children([*RELAY, "drill", name], tmp_path, children_at_least) as (ran, children):
         ran.send_signal(signal.SIGTERM)
         assert ran.wait(LIMIT_S) == 130
     assert not any(map(is_running, children))
@@ -187,19 +179,19 @@ def test_an_interrupted_drill_leaves_nothing_behind(tmp_path: Path, name: str, c
     assert str(tmp_path) not in Path("/proc/mounts").read_text()
 
 
-def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
+@pytest.mark.usefixtures("nowhere")
+def test_a_report_that_cannot_be_written_does_not_cost_the_verdict(tmp_path: Path) -> None:
     ran = CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / f"{'x' * 300}.html")])
     assert ran.exit_code != 0
     assert "FAIL: " in ran.stdout
     assert "x.html could not be written (File name too long)." in ran.stderr
 
 
+@pytest.mark.usefixtures("nowhere")
 def test_a_broken_output_pipe_does_not_prevent_the_report(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(*_: object) -> None:
         raise BrokenPipeError
 
-    monkeypatch.setattr(module, "find_venue", lambda _, **_options: NoPlace())
     monkeypatch.setattr(module, "_print", refuse)
     CliRunner().invoke(module.command, ["kill-relay", "--report", str(tmp_path / "report.html")])
     assert "seed 1: Nobody is there." in (tmp_path / "report.html").read_text(encoding="utf-8")

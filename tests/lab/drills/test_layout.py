@@ -10,8 +10,9 @@ from typing import Any
 import pytest
 
 from relay.node.config.config_file import load_config
+from relay.node.config.settings import NodeConfig
 from relay_lab.drills import local as module
-from relay_lab.drills.layout import Detours, draw_group, merged, reserved_ports, write_configurations
+from relay_lab.drills.layout import Detours, Discovery, Ports, draw_group, merged, reserved_ports, write_configurations
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.local import LocalVenue, refuse_links, takes_wires
 from relay_lab.drills.member import Earlier, find_earlier
@@ -21,6 +22,15 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.transport.interfaces import bind_pair
 
 SITES = ("NYC", "SFO")
+
+
+def lay_out(
+    directory: Path, members: int, discovery: Discovery = "multicast", **further: Any
+) -> tuple[Ports, dict[Seat, NodeConfig]]:
+    """The ports of a run, and the configurations that its members read."""
+    with reserved_ports(seat_members(SITES, members), discovery) as ports:
+        files = write_configurations(ports, directory, **further)
+        return ports, {seat: load_config(file) for seat, file in files.items()}
 
 
 def test_members_are_named_site_by_site() -> None:
@@ -37,9 +47,7 @@ def test_there_are_names_for_more_members_than_letters() -> None:
 
 def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: Path) -> None:
     seats = seat_members(SITES, 2)
-    with reserved_ports(seats, "multicast") as ports:
-        files = write_configurations(ports, tmp_path)
-        configs = {seat: load_config(file) for seat, file in files.items()}
+    _, configs = lay_out(tmp_path, 2)
     assert [(config.site, config.name) for config in configs.values()] == [(seat.site, seat.name) for seat in seats]
     binds = {seat: config.relay.bridge.bind for seat, config in configs.items()}
     assert len(set(binds.values())) == 4
@@ -50,10 +58,7 @@ def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: 
 
 
 def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> None:
-    seats = seat_members(SITES, 2)
-    with reserved_ports(seats, "hosts") as ports:
-        files = write_configurations(ports, tmp_path)
-        configs = [load_config(files[seat]) for seat in seats]
+    configs = [*lay_out(tmp_path, 2, "hosts")[1].values()]
     assert not any(config.transport.multicast for config in configs)
     assert {seed.port for seed in configs[0].discovery.initial_hosts} == {config.transport.port for config in configs[:2]}
 
@@ -87,11 +92,9 @@ def test_groups_are_multicast_addresses_of_this_run_alone() -> None:
 
 
 def test_members_reach_each_other_by_detours(tmp_path: Path) -> None:
-    seats = seat_members(SITES, 2)
-    a, b, c, _ = seats
-    with reserved_ports(seats, "hosts") as ports:
-        files = write_configurations(ports, tmp_path, Detours({(a, c): 1001}, {a: 1002, b: 1003}))
-        config, other = load_config(files[a]), load_config(files[b])
+    a, b, c, _ = seat_members(SITES, 2)
+    ports, configs = lay_out(tmp_path, 2, "hosts", detours=Detours({(a, c): 1001}, {a: 1002, b: 1003}))
+    config, other = configs[a], configs[b]
     assert config.relay.bridge.peers["SFO"][0].port == 1001
     assert other.relay.bridge.peers["SFO"][0].port == ports.bridges[c]
     assert (config.transport.port, config.transport.external_port) == (ports.datagrams[a], 1002)
@@ -109,12 +112,10 @@ def test_members_on_wires_have_addresses_of_their_own(tmp_path: Path) -> None:
 
 
 def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> None:
-    seats = seat_members(SITES, 1)
-    with reserved_ports(seats, "multicast") as ports:
-        files = write_configurations(ports, tmp_path, overrides={"relay": {"budget": {"entries": 7}}})
-        config = load_config(files[seats[0]])
+    ports, configs = lay_out(tmp_path, 1, overrides={"relay": {"budget": {"entries": 7}}})
+    config = configs[Seat("NYC", "A")]
     assert config.relay.budget.entries == 7
-    assert config.relay.bridge.peers["SFO"][0].port == ports.bridges[seats[1]]
+    assert config.relay.bridge.peers["SFO"][0].port == ports.bridges[Seat("SFO", "B")]
 
 
 def test_configurations_are_merged_key_by_key() -> None:

@@ -95,13 +95,8 @@ def test_declared_losses_and_silence_have_a_limit_for_each_place() -> None:
 
 
 def test_a_drill_knows_which_links_it_harms() -> None:
-    assert [
-        (find_drill(name).harms_bridges, find_drill(name).harms_sites) for name in ("wan-cut", "split-site", "kill-relay")
-    ] == [
-        (True, False),
-        (False, True),
-        (False, False),
-    ]
+    found = [find_drill(name) for name in ("wan-cut", "split-site", "kill-relay")]
+    assert [(each.harms_bridges, each.harms_sites) for each in found] == [(True, False), (False, True), (False, False)]
 
 
 def test_the_same_seed_gives_the_same_times_in_order() -> None:
@@ -112,15 +107,8 @@ def test_the_same_seed_gives_the_same_times_in_order() -> None:
 
 
 def test_the_seed_picks_the_same_member_throughout_a_run() -> None:
-    found, problems = read_drill(
-        drill(
-            method=[
-                {"do": "pause", "target": "NYC.any"},
-                {"do": "resume", "target": "NYC.any"},
-                {"do": "cut", "link": "SFO.any - SFO"},
-            ]
-        )
-    )
+    paused = [{"do": verb, "target": "NYC.any"} for verb in ("pause", "resume")]
+    found, problems = read_drill(drill(method=[*paused, {"do": "cut", "link": "SFO.any - SFO"}]))
     assert problems == []
     picked = [[(action.target, action.link) for _, action in draw_method(found, seed)] for seed in range(20)]
     assert all(pause == resume for pause, resume, _ in picked)

@@ -9,6 +9,7 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
@@ -49,6 +50,19 @@ def is_running(pid: int) -> bool:
         return "\nState:\tZ" not in Path(f"/proc/{pid}/status").read_text()
     except (FileNotFoundError, ProcessLookupError):
         return False
+
+
+@contextmanager
+def with_children(
+    command: Sequence[str], directory: Path, at_least: int = 2
+) -> Iterator[tuple[subprocess.Popen[bytes], list[int]]]:
+    """A command whose temporary files are in a directory, once it has so many children, and these."""
+    environment = {**os.environ, "TMPDIR": str(directory)}
+    with subprocess.Popen(command, stdout=subprocess.PIPE, env=environment) as process:
+        while len(children := children_of(process.pid)) < at_least:
+            assert process.poll() is None
+            time.sleep(0.05)  # nothing tells when another process has children
+        yield process, children
 
 
 def assert_gone(pids: Sequence[int]) -> None:

@@ -66,6 +66,9 @@ class FakeContainer:
         return "its last words"
 
 
+Containers = dict[Seat, FakeContainer]
+
+
 class FakeEngine:
     """Networks and their members."""
 
@@ -105,7 +108,7 @@ def kernel(monkeypatch: pytest.MonkeyPatch) -> Kernel:
 
 
 @pytest.fixture
-def containers() -> Iterator[dict[Seat, FakeContainer]]:
+def containers() -> Iterator[Containers]:
     made = {seat: FakeContainer(seat, number) for number, seat in enumerate(SEATS, 2)}
     yield made
     for container in made.values():
@@ -114,7 +117,7 @@ def containers() -> Iterator[dict[Seat, FakeContainer]]:
 
 
 @pytest.fixture
-async def executor(containers: dict[Seat, FakeContainer], kernel: Kernel, tmp_path: Path) -> ComposeExecutor:
+async def executor(containers: Containers, kernel: Kernel, tmp_path: Path) -> ComposeExecutor:
     setting = Setting(
         engine=cast(Any, FakeEngine()),
         containers=cast(Any, containers),
@@ -132,7 +135,7 @@ async def executor(containers: dict[Seat, FakeContainer], kernel: Kernel, tmp_pa
 
 
 async def test_proxies_between_sites_apply_the_faults_of_their_links(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+    executor: ComposeExecutor, containers: Containers, kernel: Kernel
 ) -> None:
     detour = Network()
     executor._setting = replace(executor._setting, detour=detour)
@@ -166,7 +169,7 @@ async def test_the_proxies_of_a_run_carry_connections_until_their_link_is_cut(nu
 
 
 async def test_whole_sites_are_cut_off_by_the_engine_and_come_back_with_name_and_address(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+    executor: ComposeExecutor, containers: Containers, kernel: Kernel
 ) -> None:
     before = {seat: dict(container.addresses) for seat, container in containers.items()}
     await executor.harm_links(BETWEEN, "cut", 0.0)
@@ -179,7 +182,7 @@ async def test_whole_sites_are_cut_off_by_the_engine_and_come_back_with_name_and
 
 
 async def test_a_link_inside_a_site_is_cut_where_packets_arrive_in_all_networks(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+    executor: ComposeExecutor, containers: Containers, kernel: Kernel
 ) -> None:
     await executor.harm_links([(A, B), (B, A)], "cut", 0.0)
     assert kernel.dropped(containers[A].pid) == list(containers[B].addresses.values())
@@ -190,15 +193,13 @@ async def test_a_link_inside_a_site_is_cut_where_packets_arrive_in_all_networks(
     assert kernel.dropped(containers[A].pid) == kernel.dropped(containers[B].pid) == []
 
 
-async def test_one_way_is_one_way(executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel) -> None:
+async def test_one_way_is_one_way(executor: ComposeExecutor, containers: Containers, kernel: Kernel) -> None:
     await executor.harm_links([(A, C)], "lose", 0.25)
     assert kernel.dropped(containers[C].pid) == list(containers[A].addresses.values())
     assert not kernel.dropped(containers[A].pid)
 
 
-async def test_long_packets_vanish_where_they_arrive(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
-) -> None:
+async def test_long_packets_vanish_where_they_arrive(executor: ComposeExecutor, containers: Containers, kernel: Kernel) -> None:
     await executor.harm_links([(A, B)], "mtu", 1400.0)
     rules = kernel.rules[containers[B].pid]
     assert all(f"-s {address} -m length --length 1401:65535 -j DROP" in rules for address in containers[A].addresses.values())
@@ -209,7 +210,7 @@ async def test_long_packets_vanish_where_they_arrive(
 
 
 async def test_a_slow_link_is_slow_where_packets_leave(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+    executor: ComposeExecutor, containers: Containers, kernel: Kernel
 ) -> None:
     await executor.harm_links([(A, C)], "slow", 10_000.0)
     told = " ".join(kernel.shapes[containers[A].pid])
@@ -219,7 +220,7 @@ async def test_a_slow_link_is_slow_where_packets_leave(
 
 
 async def test_a_link_stays_harmed_when_a_member_is_started_again_elsewhere(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer], kernel: Kernel
+    executor: ComposeExecutor, containers: Containers, kernel: Kernel
 ) -> None:
     await executor.harm_links([(A, B), (B, A)], "cut", 0.0)
     assert await executor.leave(B, 1.0) != ""
@@ -231,7 +232,7 @@ async def test_a_link_stays_harmed_when_a_member_is_started_again_elsewhere(
 
 
 async def test_an_event_loop_is_blocked_by_a_signal_and_let_go_before_it_is_stopped(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
+    executor: ComposeExecutor, containers: Containers
 ) -> None:
     await executor.block(A)
     await executor.unblock(A)
@@ -241,16 +242,14 @@ async def test_an_event_loop_is_blocked_by_a_signal_and_let_go_before_it_is_stop
     assert containers[A].done[-3:] == ["free", "SIGUSR2", "stop"]
 
 
-async def test_a_paused_member_is_resumed_before_it_is_stopped(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
-) -> None:
+async def test_a_paused_member_is_resumed_before_it_is_stopped(executor: ComposeExecutor, containers: Containers) -> None:
     await executor.pause(A)
     await executor.leave(A, 1.0)
     assert containers[A].done[-3:] == ["pause", "free", "stop"]
 
 
 async def test_an_unexpected_death_raises_with_the_exit_code_and_last_output(
-    executor: ComposeExecutor, containers: dict[Seat, FakeContainer]
+    executor: ComposeExecutor, containers: Containers
 ) -> None:
     containers[B].running = False
     executor._containers[B].url = "http://127.0.0.1:1/status"

@@ -14,11 +14,12 @@ from relay_lab.drills.compose.detours import plan_detours
 from relay_lab.drills.compose.project import Topology, derive_configuration, derive_project, draw_subnets, read_topology
 from relay_lab.drills.compose.venue import read_sites
 from relay_lab.drills.library import find_drill
-from relay_lab.drills.plan import Drill, Seat, seat_members
+from relay_lab.drills.plan import Drill, seat_members
 from sitestack.model.errors import ConfigurationError
 
 PROJECT = Path(__file__).parents[4]
 SEATS = seat_members(("NYC", "SFO"), 3)
+SUBNETS = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
 
 
 def service(site: str, name: str) -> dict[str, Any]:
@@ -57,6 +58,12 @@ def topology() -> Topology:
     return read_topology(RESOLVED, CONFIGURATIONS)
 
 
+def derive(topology: Topology, **options: Any) -> dict[str, Any]:
+    """The project of a run."""
+    files = {"NYC": "/run/NYC.json", "SFO": "/run/SFO.json"}
+    return derive_project(RESOLVED, topology, "sha256:1", files, SUBNETS, **options)
+
+
 def test_the_sites_of_members_are_read_from_the_services(topology: Topology) -> None:
     assert list(topology.services.items()) == [(seat, f"{seat.site}-{seat.name}".lower()) for seat in SEATS]
     assert topology.networks == {"NYC": "nyc", "SFO": "sfo"}
@@ -87,8 +94,7 @@ def test_a_drill_with_other_sites_is_refused_with_the_existing_sites(topology: T
 
 
 def test_members_stay_as_they_are_but_for_their_input_image_and_networks(topology: Topology) -> None:
-    subnets = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
-    derived = derive_project(RESOLVED, topology, "sha256:1", {"NYC": "/run/NYC.json", "SFO": "/run/SFO.json"}, subnets)
+    derived = derive(topology)
     assert list(derived["services"]) == list(topology.services.values())
     before, after = RESOLVED["services"]["nyc-b"], derived["services"]["nyc-b"]
     changed = {key for key in {*before, *after} if before.get(key) != after.get(key)}
@@ -101,19 +107,13 @@ def test_members_stay_as_they_are_but_for_their_input_image_and_networks(topolog
 
 
 def test_a_member_whose_loop_can_be_blocked_is_another_program(topology: Topology) -> None:
-    subnets = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
-    files = {"NYC": "/run/NYC.json", "SFO": "/run/SFO.json"}
-    derived = derive_project(RESOLVED, topology, "sha256:1", files, subnets, blockable=True)
-    member = derived["services"]["nyc-b"]
+    member = derive(topology, blockable=True)["services"]["nyc-b"]
     assert member["entrypoint"] == ["python", "-m", "relay_lab.drills.blockable"]
     assert member["command"][0] == "node"
 
 
 def test_with_proxies_members_have_fixed_addresses_and_call_the_gateway(topology: Topology) -> None:
-    subnets = {"nyc": "198.19.1.0/24", "sfo": "198.19.2.0/24", "wan": "198.19.3.0/24"}
-    detours = plan_detours(list(topology.services), subnets["wan"])
-    files = {"NYC": "/run/NYC.json", "SFO": "/run/SFO.json"}
-    derived = derive_project(RESOLVED, topology, "sha256:1", files, subnets, detours)
+    derived = derive(topology, detours=plan_detours(list(topology.services), SUBNETS["wan"]))
     member = derived["services"]["nyc-b"]
     assert member["networks"]["wan"] == {"aliases": ["nyc-b"], "ipv4_address": "198.19.3.17"}
     assert derived["networks"]["wan"]["ipam"]["config"] == [{"subnet": "198.19.3.0/24", "gateway": "198.19.3.1"}]
@@ -145,7 +145,3 @@ def test_drawn_networks_overlap_no_existing_network() -> None:
         ]
         assert len(set(drawn)) == 3
         assert not any(each.overlaps(ipaddress.ip_network(other)) for each in drawn for other in taken if ":" not in other)
-
-
-def test_a_seat_is_a_service() -> None:
-    assert Seat("NYC", "A") in read_topology(RESOLVED, CONFIGURATIONS).services

@@ -65,6 +65,13 @@ def places(tmp_path: Path) -> tuple[Path, Path]:
     return made
 
 
+@pytest.fixture
+async def venue(cluster: Cluster) -> KubernetesVenue:
+    made = KubernetesVenue()
+    await made.prepare(DRILL)
+    return made
+
+
 async def until(condition: Callable[[], Awaitable[bool]]) -> None:
     with trio.fail_after(LIMIT_S):
         while not await condition():  # noqa: ASYNC110 - other processes have no event to wait for
@@ -73,10 +80,8 @@ async def until(condition: Callable[[], Awaitable[bool]]) -> None:
 
 @pytest.mark.slow
 async def test_members_are_started_fed_asked_harmed_and_their_journals_brought_home(
-    cluster: Cluster, places: tuple[Path, Path]
+    cluster: Cluster, venue: KubernetesVenue, places: tuple[Path, Path]
 ) -> None:
-    venue = KubernetesVenue()
-    await venue.prepare(DRILL)
     async with venue.open(DRILL, 1, *places) as executor:
         await executor.start(A)
         await executor.start(D)
@@ -119,9 +124,9 @@ async def test_members_are_started_fed_asked_harmed_and_their_journals_brought_h
             os.kill(int(pid.read_text()), 0)
 
 
-async def test_nothing_stays_of_a_run_that_is_given_up(cluster: Cluster, places: tuple[Path, Path]) -> None:
-    venue = KubernetesVenue()
-    await venue.prepare(DRILL)
+async def test_nothing_stays_of_a_run_that_is_given_up(
+    cluster: Cluster, venue: KubernetesVenue, places: tuple[Path, Path]
+) -> None:
     with trio.move_on_after(LIMIT_S) as scope:
         async with venue.open(DRILL, 1, *places) as executor:
             await executor.start(B)
@@ -139,11 +144,9 @@ async def test_nothing_stays_of_a_run_that_is_given_up(cluster: Cluster, places:
 
 
 async def test_pods_that_do_not_start_are_reported_with_the_reason_and_removed(
-    cluster: Cluster, places: tuple[Path, Path]
+    cluster: Cluster, venue: KubernetesVenue, places: tuple[Path, Path]
 ) -> None:
     (cluster.directory / "stuck").touch()
-    venue = KubernetesVenue()
-    await venue.prepare(DRILL)
     with pytest.raises(PlaceFailed, match=r"pods of NYC did not start within 180 s \(ImagePullBackOff\)"):
         async with venue.open(DRILL, 1, *places):
             raise AssertionError("nobody is there")

@@ -52,14 +52,8 @@ def test_a_spared_member_relays_before_its_memory_is_measured(seed: int) -> None
 
 def test_a_soak_plan_is_a_valid_drill_file() -> None:
     drill = plan_soak(1, 600, 10).drill
-    method = [
-        {
-            key: value
-            for key, value in (("do", a.do), ("at_s", a.at_s), ("target", a.target), ("link", a.link), ("amount", a.amount))
-            if value
-        }
-        for a in drill.method
-    ]
+    keys = ("do", "at_s", "target", "link", "amount")
+    method = [{key: value for key in keys if (value := getattr(action, key))} for action in drill.method]
     plain = {"name": "soak", "sites": list(drill.sites), "load": {"seconds": 600.0}, "method": method}
     assert read_drill(plain)[1] == []
 
