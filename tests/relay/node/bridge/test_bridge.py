@@ -67,11 +67,14 @@ async def test_data_that_the_kernel_does_not_accept_at_once_keeps_its_order(keys
 
 
 @pytest.mark.conforms("USR-2")
-async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing(keys: Path | None) -> None:
+@pytest.mark.parametrize("seconds", [2.5, float(UNANSWERED_S_MAX)])
+async def test_at_both_ends_the_kernel_gives_up_a_connection_whose_other_machine_answers_nothing(
+    keys: Path | None, seconds: float
+) -> None:
     """Where the other machine is gone without a word, nothing but this ends a connection that has bytes to send."""
-    async with linked(BridgeConfig(unanswered_timeout_s=2.5), keys) as (nyc, to_sfo, sfo, to_nyc):
+    async with linked(BridgeConfig(unanswered_timeout_s=seconds), keys) as (nyc, to_sfo, sfo, to_nyc):
         for site, number in ((nyc, to_sfo), (sfo, to_nyc)):
-            assert site.transport(number).getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 2_500
+            assert site.transport(number).getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) == 1_000 * seconds
 
 
 async def test_a_write_that_the_peer_does_not_read_is_not_confirmed_and_does_not_stop_the_reading() -> None:
@@ -145,13 +148,14 @@ async def test_a_broken_connection_is_reported_as_closed() -> None:
         assert nyc.bridge.levels()["connections"].now == 1, f"{to_sfo} and {to_nyc} are another matter"
 
 
-async def test_a_dial_to_an_unreachable_or_unknown_host_fails(keys: Path | None) -> None:
+async def test_a_dial_to_an_unreachable_unknown_or_invalid_host_fails(keys: Path | None) -> None:
     async with two_sites(keys=keys) as (_, sfo):
         nobody = Physical("127.0.0.1", free_port())
         sfo.bridge.carry_out(Dial("NYC", nobody))
         assert await sfo.hears(DialFailed) == DialFailed("NYC", nobody)
-        sfo.bridge.carry_out(Dial("NYC", Physical("no-such-host.invalid", 1)))
-        assert (await sfo.hears(DialFailed)).address.host == "no-such-host.invalid"
+        for host in ("no-such-host.invalid", "a..b", "a\0b"):
+            sfo.bridge.carry_out(Dial("NYC", Physical(host, 1)))
+            assert (await sfo.hears(DialFailed)).address.host == host
 
 
 async def test_dials_fail_after_stop_listening_and_listening_can_restart(keys: Path | None) -> None:
@@ -215,15 +219,6 @@ async def test_without_a_descriptor_it_listens_later(monkeypatch: pytest.MonkeyP
             nursery.cancel_scope.cancel()
 
 
-async def test_more_connections_than_allowed_are_closed_at_once() -> None:
-    async with two_sites(BridgeConfig(connections_max=2)) as (nyc, sfo):
-        await nyc.listens()
-        for _ in range(3):
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-        await sfo.hears(BridgeClosed)
-        assert (nyc.bridge.levels()["connections"].now, nyc.bridge.statistics().refused) == (2, 1)
-
-
 async def test_a_site_without_a_bind_address_only_dials() -> None:
     async with trio.open_nursery() as nursery:
         site = Site(BridgeConfig(), nursery)
@@ -240,12 +235,6 @@ async def test_an_invalid_listen_host_is_reported(host: str) -> None:
         await until(lambda: "cannot listen" in site.bridge.problems().get("relay.bridge.bind", ""))
         assert not site.bridge.statistics().listening
         site.bridge.carry_out(StopListening())
-
-
-async def test_the_system_accepts_the_maximum_unanswered_timeout(keys: Path | None) -> None:
-    async with linked(BridgeConfig(unanswered_timeout_s=float(UNANSWERED_S_MAX)), keys) as (nyc, to_sfo, sfo, _):
-        nyc.bridge.carry_out(BridgeSend(to_sfo, b"x"))
-        assert await sfo.receives(1) == b"x"
 
 
 @pytest.mark.conforms("USR-1")

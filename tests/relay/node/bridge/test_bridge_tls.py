@@ -78,20 +78,10 @@ async def test_a_caller_with_a_certificate_is_let_in_as_the_site_that_it_names(t
         nyc.bridge.carry_out(BridgeSend(heard.connection, b"bye"))
         nyc.bridge.carry_out(BridgeClose(heard.connection, "leaving"))
         assert await caller.receive_some() == b"bye"
+        assert not caller.session.has_ticket, "so that nothing can be sent early or resumed"
         # Strict about the end: without close_notify this would raise.
         caller._https_compatible = False
         assert await caller.receive_some() == b""
-        await trio.aclose_forcefully(caller)
-
-
-async def test_no_ticket_is_given_so_nothing_can_be_sent_early_or_resumed(tmp_path: Path) -> None:
-    async with nyc_listens(tmp_path) as nyc:
-        caller = await call(nyc, context(write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)))
-        await caller.send_all(b"x")
-        number = (await nyc.hears(BridgeConnected)).connection
-        nyc.bridge.carry_out(BridgeSend(number, b"y"))
-        assert await caller.receive_some() == b"y"
-        assert not caller.session.has_ticket
         await trio.aclose_forcefully(caller)
 
 
@@ -163,31 +153,22 @@ async def test_a_call_has_failed_when_the_certificate_at_the_other_end_is(tmp_pa
         assert nyc.bridge.problems() == {"relay.bridge.peers.SFO": f"{address}: {reason}"}
 
 
-async def test_a_call_of_the_right_site_ends_the_complaint(tmp_path: Path) -> None:
-    right, wrong = [context(write_site(tmp_path / site, signed(OURS, site), OURS), server=True) for site in ("SFO", "LAX")]
-    async with nyc_listens(tmp_path) as nyc, answering(right) as good, answering(wrong) as bad:
+@pytest.mark.parametrize("calls", [False, True])
+async def test_a_link_with_the_right_site_ends_the_complaint(tmp_path: Path, calls: bool) -> None:
+    """Once it is linked nothing is called, so the complaint about the call before would stay as long as the link."""
+    sfo, lax = (write_site(tmp_path / site, signed(OURS, site), OURS) for site in ("SFO", "LAX"))
+    right, wrong = (answering(context(keys, server=True)) for keys in (sfo, lax))
+    async with nyc_listens(tmp_path) as nyc, right as good, wrong as bad, await call(nyc, context(sfo)) as caller:
         nyc.bridge.carry_out(Dial("SFO", bad))
         await nyc.hears(DialFailed)
         assert nyc.bridge.problems()
-        nyc.bridge.carry_out(Dial("SFO", good))
+        if calls:
+            await caller.send_all(encode(hello()))
+        else:
+            nyc.bridge.carry_out(Dial("SFO", good))
         assert (await nyc.hears(BridgeConnected)).certified == "SFO"
         await nyc.hears(BridgeReceived)
         assert nyc.bridge.problems() == {}
-
-
-async def test_a_caller_of_the_site_ends_the_complaint(tmp_path: Path) -> None:
-    """Once it is linked nothing is called, so the complaint about the call before would stay as long as the link."""
-    sfo = write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)
-    wrong = context(write_site(tmp_path / "LAX", signed(OURS, "LAX"), OURS), server=True)
-    async with nyc_listens(tmp_path) as nyc, answering(wrong) as bad:
-        nyc.bridge.carry_out(Dial("SFO", bad))
-        await nyc.hears(DialFailed)
-        assert nyc.bridge.problems()
-        caller = await call(nyc, context(sfo))
-        await caller.send_all(encode(hello()))
-        await nyc.hears(BridgeReceived)
-        assert nyc.bridge.problems() == {}
-        await trio.aclose_forcefully(caller)
 
 
 async def test_a_relay_that_is_not_believed_learns_why(tmp_path: Path) -> None:

@@ -14,10 +14,9 @@ import trio
 from cryptography.hazmat.primitives import serialization
 
 from relay.events import BridgeClosed, BridgeConnected, BridgeSend, Dial, DialFailed
-from relay.node.bridge.bridge import BridgeConfig
 from relay.node.bridge.credentials import DAY_S, Credentials
 from sitestack.model.errors import ConfigurationError
-from tests.harness.bridges import Site, at_port
+from tests.harness.bridges import Site, at_port, linked, two_sites
 from tests.harness.certificates import authority, context, signed, write_site
 from tests.harness.sockets import until
 
@@ -193,47 +192,36 @@ def test_a_change_by_way_of_a_symbolic_link_is_seen(tmp_path: Path, directory: P
 
 async def test_links_survive_a_renewal_and_new_links_use_the_new_certificate(tmp_path: Path) -> None:
     """C19."""
-    old, new = signed(OURS, "SFO", to_day=1), signed(OURS, "SFO", to_day=300)
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS))
-            sfo = Site(BridgeConfig(), nursery, write_site(tmp_path / "SFO", old, OURS))
-            await nyc.listens()
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            number, before = (await sfo.hears(BridgeConnected)).connection, (await nyc.hears(BridgeConnected)).connection
-            write_site(tmp_path / "SFO", new, OURS)
-            assert sfo.bridge.reread_certificates()
-            assert not nyc.bridge.reread_certificates()
-            sfo.bridge.carry_out(BridgeSend(number, b"as before"))
-            assert await nyc.receives(9) == b"as before"
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            after = (await nyc.hears(BridgeConnected)).connection
-            shown = [nyc.bridge._connections[each].stream.certificate for each in (before, after)]  # type: ignore[union-attr]
-            assert shown[0] != shown[1]
-            nursery.cancel_scope.cancel()
+    write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS)
+    write_site(tmp_path / "SFO", signed(OURS, "SFO", to_day=1), OURS)
+    async with linked(keys=tmp_path) as (nyc, before, sfo, number):
+        write_site(tmp_path / "SFO", signed(OURS, "SFO", to_day=300), OURS)
+        assert sfo.bridge.reread_certificates()
+        assert not nyc.bridge.reread_certificates()
+        sfo.bridge.carry_out(BridgeSend(number, b"as before"))
+        assert await nyc.receives(9) == b"as before"
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        after = (await nyc.hears(BridgeConnected)).connection
+        shown = [nyc.bridge._connections[each].stream.certificate for each in (before, after)]  # type: ignore[union-attr]
+        assert shown[0] != shown[1]
 
 
 async def test_a_link_ends_when_the_authority_of_the_other_site_is_trusted_no_more(tmp_path: Path) -> None:
     """So is a site put out whose key is stolen. Until all have new certificates, both authorities are trusted."""
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(LATER, "NYC"), OURS, LATER))
-            sfo = Site(BridgeConfig(), nursery, write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS, LATER))
-            await nyc.listens()
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            number = (await nyc.hears(BridgeConnected)).connection
-            write_site(tmp_path / "NYC", signed(LATER, "NYC"), LATER)
-            assert nyc.bridge.reread_certificates()
-            assert await nyc.hears(BridgeClosed) == BridgeClosed(number)
-            assert nyc.bridge.statistics().distrusted == 1
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            for _ in range(2):
-                await sfo.hears(BridgeClosed)
-            write_site(tmp_path / "SFO", signed(LATER, "SFO"), LATER)
-            assert sfo.bridge.reread_certificates()
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            assert (await nyc.hears(BridgeConnected)).certified == "SFO"
-            nursery.cancel_scope.cancel()
+    write_site(tmp_path / "NYC", signed(LATER, "NYC"), OURS, LATER)
+    write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS, LATER)
+    async with linked(keys=tmp_path) as (nyc, number, sfo, _):
+        write_site(tmp_path / "NYC", signed(LATER, "NYC"), LATER)
+        assert nyc.bridge.reread_certificates()
+        assert await nyc.hears(BridgeClosed) == BridgeClosed(number)
+        assert nyc.bridge.statistics().distrusted == 1
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        for _ in range(2):
+            await sfo.hears(BridgeClosed)
+        write_site(tmp_path / "SFO", signed(LATER, "SFO"), LATER)
+        assert sfo.bridge.reread_certificates()
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        assert (await nyc.hears(BridgeConnected)).certified == "SFO"
 
 
 async def test_a_caller_amid_its_handshake_is_judged_by_the_new_authorities(tmp_path: Path) -> None:
@@ -263,21 +251,19 @@ async def test_a_caller_amid_its_handshake_is_judged_by_the_new_authorities(tmp_
 
 
 async def test_without_a_valid_certificate_of_its_own_a_relay_neither_calls_nor_answers(tmp_path: Path) -> None:
-    with trio.fail_after(10):
-        async with trio.open_nursery() as nursery:
-            nyc = Site(at_port(), nursery, write_site(tmp_path / "NYC", signed(OURS, "NYC", -10, -1), OURS))
-            sfo = Site(at_port(), nursery, write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS))
-            await nyc.listens()
-            await sfo.listens()
-            nyc.bridge.carry_out(Dial("SFO", sfo.address))
-            await nyc.hears(DialFailed)
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            await sfo.hears(DialFailed)
-            problems = nyc.bridge.problems()
-            assert set(problems) == {"relay.bridge.bind", "relay.bridge.peers.SFO", "bridge.pem"}
-            assert all("the certificate ended on" in sentence for sentence in problems.values())
-            write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS)
-            assert nyc.bridge.reread_certificates()
-            sfo.bridge.carry_out(Dial("NYC", nyc.address))
-            assert (await nyc.hears(BridgeConnected)).certified == "SFO"
-            nursery.cancel_scope.cancel()
+    write_site(tmp_path / "NYC", signed(OURS, "NYC", -10, -1), OURS)
+    write_site(tmp_path / "SFO", signed(OURS, "SFO"), OURS)
+    async with two_sites(keys=tmp_path) as (nyc, sfo):
+        await nyc.listens()
+        await sfo.listens()
+        nyc.bridge.carry_out(Dial("SFO", sfo.address))
+        await nyc.hears(DialFailed)
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        await sfo.hears(DialFailed)
+        problems = nyc.bridge.problems()
+        assert set(problems) == {"relay.bridge.bind", "relay.bridge.peers.SFO", "bridge.pem"}
+        assert all("the certificate ended on" in sentence for sentence in problems.values())
+        write_site(tmp_path / "NYC", signed(OURS, "NYC"), OURS)
+        assert nyc.bridge.reread_certificates()
+        sfo.bridge.carry_out(Dial("NYC", nyc.address))
+        assert (await nyc.hears(BridgeConnected)).certified == "SFO"

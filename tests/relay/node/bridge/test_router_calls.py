@@ -22,7 +22,7 @@ from sitestack.transport.memory import MemoryNetwork
 from sitestack.wire import routing
 from sitestack.wire.routing import framed
 from tests.harness.channels import take
-from tests.harness.sockets import free_port
+from tests.harness.sockets import free_port, until
 from tests.relay.node.test_relay_channel import QUICK, sees
 from tests.relay.router.routers import ANY_PORT, Served
 
@@ -95,14 +95,12 @@ async def test_the_link_moves_to_the_other_router_when_its_own_is_killed_and_not
             async with trio.open_nursery() as nursery:
                 nursery.start_soon(send_and_take, channels, word)
                 # Each site may have called by way of another router; one of the two links ends at once.
-                while len(spliced := [each for each in places if each.server.router.switchboard.splices()]) != 1:  # noqa: ASYNC110 (no event)
-                    await trio.sleep(0.01)
-                [used] = spliced
+                await until(lambda: sum(bool(each.server.router.switchboard.splices()) for each in places) == 1)
+                [used] = [each for each in places if each.server.router.switchboard.splices()]
                 used.kill()
             used.start_again()
             # Until both wait at the killed router again, so that the other one may be killed next.
-            while channels[0].statistics().bridge.routers_waiting < 2 or channels[2].statistics().bridge.routers_waiting < 2:  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: all(channels[at].statistics().bridge.routers_waiting == 2 for at in (0, 2)))
         assert [channel.problems().get("relay.bridge.routers") for channel in channels] == [None] * 4
 
 
@@ -111,8 +109,7 @@ async def test_the_only_router_is_started_again_under_load_and_nothing_is_lost(k
         async with trio.open_nursery() as nursery:
             nursery.start_soon(send_and_take, channels, b"meanwhile", 50)
             only.kill()
-            while not channels[0].problems().get("relay.bridge.routers"):  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: bool(channels[0].problems().get("relay.bridge.routers")))
             only.start_again()
         assert only.server.router.switchboard.spliced > 0
 
@@ -149,8 +146,7 @@ async def test_the_fault_of_each_router_is_reported(key_directory: Path) -> None
                     f"{alien.place} (it does not serve NYC, or has no key of it)",
                     f"{gone} (connection refused)",
                 ]
-                while not all(each in channel.problems().get("relay.bridge.routers", "") for each in wanted):  # noqa: ASYNC110 (no event)
-                    await trio.sleep(0.02)
+                await until(lambda: all(each in channel.problems().get("relay.bridge.routers", "") for each in wanted))
                 assert channel.statistics().bridge.routers_waiting == 1
             nursery.cancel_scope.cancel()
 
@@ -165,18 +161,15 @@ async def test_a_router_that_did_not_serve_a_site_is_reported_until_it_starts_ag
             calls.start_waiting(trio.aclose_forcefully, nursery)
             with pytest.raises(RouterFailed, match="it does not serve SFO"):
                 await calls.call(half.place, "SFO")
-            while not calls.waiting:  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: bool(calls.waiting))
             assert "it does not serve SFO" in calls.problem()
             if ends == "the relay stops":
                 calls.stop_waiting()
             else:
                 half.kill()
-                while calls.waiting:  # noqa: ASYNC110 (no event)
-                    await trio.sleep(0.01)
+                await until(lambda: not calls.waiting)
                 half.start_again()
-                while not calls.waiting:  # noqa: ASYNC110 (no event)
-                    await trio.sleep(0.01)
+                await until(lambda: bool(calls.waiting))
             assert calls.problem() == ""
             nursery.cancel_scope.cancel()
 
