@@ -11,9 +11,9 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -25,10 +25,9 @@ from relay.node import visitor
 from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig, SecuritySettings
 from relay.node.status.status_socket import fetch_status
-from relay_lab.drills.tether import tie
 from tests.harness.command_line import Run
 from tests.harness.sockets import free_port
-from tests.relay.node.test_daemon import configure, node
+from tests.relay.node.test_daemon import configure, node, running
 
 LIMIT_S = 60.0
 COMMAND = (sys.executable, "-m", "relay")
@@ -37,17 +36,6 @@ COMMAND = (sys.executable, "-m", "relay")
 @pytest.fixture
 def config(directory: Path) -> Path:
     return configure(directory)
-
-
-@contextmanager
-def following(*arguments: str) -> Iterator[subprocess.Popen[str]]:
-    command = [*COMMAND, "sub", *arguments]
-    process = subprocess.Popen(tie(command), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True)
-    try:
-        yield process
-    finally:
-        process.kill()
-        process.communicate()
 
 
 def publish(config: Path, *texts: str, lines: str = "") -> subprocess.CompletedProcess[str]:
@@ -61,7 +49,7 @@ def post(*arguments: str, lines: str = "") -> subprocess.CompletedProcess[str]:
 
 @pytest.mark.slow
 def test_published_messages_are_printed_once_and_in_order(config: Path) -> None:
-    with following(str(config), "--member", "--name", "S", "--insecure") as process:
+    with running("sub", str(config), "--member", "--name", "S", "--insecure") as process:
         assert process.stdout is not None
         deadline = time.monotonic() + LIMIT_S
         while not select.select([process.stdout], [], [], 0.5)[0]:  # until it has joined, and has not founded a separate site
@@ -123,15 +111,15 @@ def test_through_a_node_both_work_without_a_change_of_the_view(directory: Path, 
     place = f"127.0.0.1:{free_port()}"
     config = configure(directory, http={"bind": place, "token": str(token)})
     monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(directory))
-    with node(directory, config, "--insecure", "--name", "A") as running:
-        assert running.stderr is not None
-        while "http listening" not in running.stderr.readline():
+    with node(directory, config, "--insecure", "--name", "A") as member:
+        assert member.stderr is not None
+        while "http listening" not in member.stderr.readline():
             pass
         while trio.run(fetch_status, directory / "a.sock")["state"] != "member":
             time.sleep(0.02)
         named = ["--node", f"http://{place}", "--token", str(token)]
         for arguments in ([str(config)], named):
-            with following(*arguments) as process:
+            with running("sub", *arguments) as process:
                 assert process.stdout is not None
                 while not select.select([process.stdout], [], [], 0.5)[0]:
                     done = post(*arguments, "one", "two")

@@ -10,7 +10,7 @@ import socket
 import subprocess
 import sys
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 from typing import Any
 from urllib.request import urlopen
@@ -35,14 +35,18 @@ def configure(directory: Path, **settings: Any) -> Path:
     return config
 
 
-@contextmanager
 def node(
     directory: Path, config: Path, *options: str, log: int = subprocess.PIPE, out: int = subprocess.PIPE
-) -> Iterator[subprocess.Popen[str]]:
+) -> AbstractContextManager[subprocess.Popen[str]]:
     """A running node with pipes, its log perhaps elsewhere; it is gone after the block."""
-    command = [sys.executable, "-m", "relay", "node", str(config), "--status", str(directory / "a.sock"), *options]
-    pipe = subprocess.PIPE
-    process = subprocess.Popen(tie(command), stdin=pipe, stdout=out, stderr=log, text=True)
+    return running("node", str(config), "--status", str(directory / "a.sock"), *options, log=log, out=out)
+
+
+@contextmanager
+def running(*arguments: str, log: int = subprocess.PIPE, out: int = subprocess.PIPE) -> Iterator[subprocess.Popen[str]]:
+    """A command of ours with pipes; it is gone after the block."""
+    command = [sys.executable, "-m", "relay", *arguments]
+    process = subprocess.Popen(tie(command), stdin=subprocess.PIPE, stdout=out, stderr=log, text=True)
     try:
         yield process
     finally:
@@ -62,21 +66,15 @@ def say(process: subprocess.Popen[str], text: str) -> None:
     process.stdin.flush()
 
 
+def check(journal: Path) -> None:
+    """Assert that the audit finds nothing wrong in these journals."""
+    checked = subprocess.run([sys.executable, "-m", "relay", "check", str(journal)], capture_output=True, text=True)
+    assert checked.returncode == 0, checked.stdout
+
+
 def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directory: Path) -> None:
-    options = (
-        "--name",
-        "A",
-        "--insecure",
-        "--publish",
-        "-",
-        "--events",
-        "-",
-        "--journal",
-        str(directory / "journal"),
-        "--http",
-        "0",
-    )
-    with node(directory, configure(directory), *options) as process:
+    options = f"--name A --insecure --publish - --events - --journal {directory / 'journal'} --http 0"
+    with node(directory, configure(directory), *options.split()) as process:
         heard = events(process)
         assert next(heard)["members"] == ["A"]
         say(process, "hello\nGrüße\n")
@@ -99,8 +97,7 @@ def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directo
         process.send_signal(signal.SIGTERM)
         assert process.wait(LIMIT_S) == 0
     assert not (directory / "a.sock").exists()
-    check = subprocess.run([sys.executable, "-m", "relay", "check", directory / "journal"], capture_output=True, text=True)
-    assert check.returncode == 0, check.stdout
+    check(directory / "journal")
 
 
 def test_on_a_terminal_messages_are_shown_with_their_sender(directory: Path) -> None:

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import signal
-import subprocess
-import sys
 import time
 from contextlib import ExitStack
 from pathlib import Path
@@ -13,9 +11,8 @@ import pytest
 
 from relay.keys.directory import make_key_directory
 from tests.harness.node_sites import until
-from tests.harness.sockets import free_ports
-from tests.relay.node.test_daemon import configure, say
-from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node
+from tests.relay.node.test_daemon import check, say
+from tests.relay.node.test_secured_nodes import LIMIT_S, Node, linked_sites, node
 
 pytestmark = pytest.mark.slow
 
@@ -28,13 +25,7 @@ class Fleet:
     def __init__(self, directory: Path) -> None:
         self.directory = directory
         self.running: dict[str, tuple[Node, ExitStack]] = {}
-        ports = dict(zip(SITES, free_ports(len(SITES)), strict=True))
-        self._configurations = {}
-        for site in SITES:
-            peers = {other: [f"127.0.0.1:{port}"] for other, port in ports.items() if other != site}
-            relay = {"bridge": {"bind": f"127.0.0.1:{ports[site]}", "peers": peers}, "dial_s": 0.05, "dial_s_max": 0.2}
-            (directory / site).mkdir()
-            self._configurations[site] = configure(directory / site, site=site, relay=relay)
+        self._configurations = linked_sites(directory, *SITES)
 
     def start(self, site: str, *options: str) -> None:
         for name in SITES[site]:
@@ -94,6 +85,4 @@ def test_site_by_site_and_nothing_is_lost(directory: Path) -> None:
     finally:
         for _, stack in fleet.running.values():
             stack.close()
-    command = [sys.executable, "-m", "relay", "check", str(directory / "journal")]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout
+    check(directory / "journal")

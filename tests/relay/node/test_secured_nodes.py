@@ -22,6 +22,7 @@ from relay.node.status.foreign_datagrams import MEANINGS
 from relay.node.status.status_socket import fetch_status
 from sitestack.seal.key_ring import SiteKey
 from tests.harness.node_sites import until
+from tests.harness.sockets import free_ports
 from tests.relay.node.test_daemon import configure, say
 from tests.relay.node.test_daemon import node as started
 
@@ -58,6 +59,17 @@ def node(directory: Path, config: Path, name: str, *options: str) -> Iterator[No
         running = Node(process, own)
         until(lambda: (own / "a.sock").exists() and running.status()["state"] == "member")
         yield running
+
+
+def linked_sites(directory: Path, *sites: str) -> dict[str, Path]:
+    """The configuration of each of these sites, which call each other; it is in a folder with the site's name."""
+    ports, files = dict(zip(sites, free_ports(len(sites)), strict=True)), {}
+    for site in sites:
+        peers = {other: [f"127.0.0.1:{port}"] for other, port in ports.items() if other != site}
+        relay = {"bridge": {"bind": f"127.0.0.1:{ports[site]}", "peers": peers}, "dial_s": 0.05, "dial_s_max": 0.2}
+        (directory / site).mkdir()
+        files[site] = configure(directory / site, site=site, relay=relay)
+    return files
 
 
 def open_ports(pid: int) -> set[tuple[str, str]]:

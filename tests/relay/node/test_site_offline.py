@@ -19,9 +19,8 @@ from sitestack.journal.records import Deliver, Gap
 from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from tests.harness.node_sites import until
-from tests.harness.sockets import free_ports
-from tests.relay.node.test_daemon import configure, say
-from tests.relay.node.test_secured_nodes import LIMIT_S, Node, node
+from tests.relay.node.test_daemon import check, say
+from tests.relay.node.test_secured_nodes import LIMIT_S, Node, linked_sites, node
 
 SITES = {"NYC": "ABC", "SFO": "DE"}
 #: The least number of lines of each member in each phase.
@@ -35,15 +34,10 @@ class Fleet:
         self.journal = directory / "journal"
         self.members: dict[str, Node] = {}
         make_key_directory(directory / "keys", [*SITES])
-        ports = dict(zip(SITES, free_ports(len(SITES)), strict=True))
-        for site, names in SITES.items():
-            peers = {other: [f"127.0.0.1:{port}"] for other, port in ports.items() if other != site}
-            relay = {"bridge": {"bind": f"127.0.0.1:{ports[site]}", "peers": peers}, "dial_s": 0.05, "dial_s_max": 0.2}
-            own = directory / site
-            own.mkdir()
+        for site, file in linked_sites(directory, *SITES).items():
             options = ("--keys", str(directory / "keys" / site), "--journal", str(self.journal))
-            for name in names:
-                self.members[name] = stack.enter_context(node(own, configure_once(own, site, relay), name, *options))
+            for name in SITES[site]:
+                self.members[name] = stack.enter_context(node(file.parent, file, name, *options))
 
     def switch(self, name: str, word: str, site: str = "SFO") -> None:
         """Enter an operator's order at the node of that name."""
@@ -77,12 +71,6 @@ class Fleet:
             if running.process.poll() is None:
                 running.process.send_signal(signal.SIGTERM)
                 assert running.process.wait(LIMIT_S) == 0
-
-
-def configure_once(directory: Path, site: str, relay: dict[str, Any]) -> Path:
-    """All members of a site have one file, and thereby one multicast group."""
-    file = directory / "nyc.yaml"
-    return file if file.exists() else configure(directory, site=site, relay=relay)
 
 
 class Load:
@@ -172,6 +160,4 @@ def test_an_offline_site_receives_one_gap_per_origin_and_all_other_messages(dire
             assert [gap.reason for gap in gaps] == ["offline"]
             [gap] = gaps
             assert sorted([*delivered, *range(gap.first, gap.last + 1)]) == list(range(1, max(delivered[-1], gap.last) + 1))
-    command = [sys.executable, "-m", "relay", "check", str(fleet.journal)]
-    checked = subprocess.run(command, capture_output=True, text=True, check=False)
-    assert checked.returncode == 0, checked.stdout
+    check(fleet.journal)

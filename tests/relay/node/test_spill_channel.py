@@ -14,6 +14,7 @@ from relay.node.config.settings import BudgetSettings, NodeConfig, spill_problem
 from relay.replica.config import SpillSettings
 from sitestack.model.gap import Gap
 from sitestack.model.message import Message
+from tests.harness.sockets import until
 from tests.relay.node.test_relay_channel import World, sees
 
 
@@ -49,8 +50,7 @@ async def test_entries_beyond_the_budget_are_sent_from_files_which_are_then_remo
             for word in words:
                 await b.send(word)
             # Each member writes to a separate directory.
-            while min(size_of(tmp_path, "A"), size_of(tmp_path, "B")) < 100_000:  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: min(size_of(tmp_path, "A"), size_of(tmp_path, "B")) >= 100_000)
             d = await stack.enter_async_context(world.member("SFO", "D"))
             got: list[bytes] = []
             async for event in d:
@@ -61,8 +61,7 @@ async def test_entries_beyond_the_budget_are_sent_from_files_which_are_then_remo
                         break
             assert got == words
             await sees(a, "A", "B", "D")
-            while size_of(tmp_path, "A") or size_of(tmp_path, "B"):  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: not size_of(tmp_path, "A") and not size_of(tmp_path, "B"))
             assert "relay.budget.spill" not in a.problems()
     assert not left(tmp_path)
 

@@ -20,7 +20,7 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import take
-from tests.harness.sockets import free_port, free_ports
+from tests.harness.sockets import free_port, free_ports, until
 from tests.relay.node.test_relay_channel import QUICK, World, sees, two_sites
 
 
@@ -99,8 +99,7 @@ async def test_peers_of_running_members_are_called_moved_and_left() -> None:
             assert await a.switch_site("SFO", offline=False)
             world.peers["NYC"] = {}
             a._change_peers(world.config("NYC", "A"))
-            while a.role is None or a.role.sites:  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: a.role is not None and not a.role.sites)
             with pytest.raises(LocalError, match="SFO is not configured as a peer"):
                 await a.switch_site("SFO", offline=True)
     said = [line["event"] for line in logs if line.get("site") == "SFO"]

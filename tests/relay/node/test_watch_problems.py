@@ -58,33 +58,22 @@ async def test_a_member_that_reads_nothing_while_senders_wait_is_named_in_the_lo
     assert [(line["event"], line["what"]) for line in log] == [("problem", "senders: wait for C, which reads nothing.")]
 
 
-async def test_each_problem_is_logged_once_without_reading_all_statistics(autojump_clock: object) -> None:
+async def test_each_problem_is_logged_once_as_an_error_and_one_ahead_as_a_warning(autojump_clock: object) -> None:
     node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
     with capture_logs() as log:
         async with trio.open_nursery() as nursery:
             nursery.start_soon(node._watch, cast(RelayChannel, cast(Any, channel)))
-            for error in ("", "cannot listen", "", "cannot listen"):
+            for error in ("", "cannot listen", "", "cannot listen", ""):
                 channel.listen_error = error
                 await trio.sleep(3 * WATCH_INTERVAL_S)
-            nursery.cancel_scope.cancel()
-    assert [(line["event"], line["what"]) for line in log] == [("problem", "relay.bridge.bind: cannot listen.")] * 2
-
-
-async def test_a_problem_ahead_is_logged_as_a_warning_and_an_actual_one_as_an_error(autojump_clock: object) -> None:
-    node, channel = _Node(NodeConfig(site="NYC", name="A"), NodeOptions()), DeafChannel()
-    with capture_logs() as log:
-        async with trio.open_nursery() as nursery:
-            nursery.start_soon(node._watch, cast(RelayChannel, cast(Any, channel)))
             channel.ends_soon = "ends in 29 days"
             await trio.sleep(3 * WATCH_INTERVAL_S)
             assert node._sentences(cast(RelayChannel, cast(Any, channel))) == ["bridge.pem: ends in 29 days."]
-            channel.ends_soon, channel.listen_error = "", "has ended"
-            await trio.sleep(3 * WATCH_INTERVAL_S)
             nursery.cancel_scope.cancel()
     said = [(line["log_level"], line["event"], line["what"]) for line in log]
     assert said == [
+        *[("error", "problem", "relay.bridge.bind: cannot listen.")] * 2,
         ("warning", "problem ahead", "bridge.pem: ends in 29 days."),
-        ("error", "problem", "relay.bridge.bind: has ended."),
     ]
 
 

@@ -168,12 +168,6 @@ def test_ports_buffers_and_the_way_of_large_datagrams(tmp_path: Path, monkeypatc
         busy = replace(NYC, transport=replace(NYC.transport, port=taken.getsockname()[1]))
         [finding] = examine_ports(busy, "127.0.0.1")
         assert (finding.is_well, "already in use" in finding.what) == (False, True)
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        bridge = BridgeConfig(bind=Physical(*taken.getsockname()))
-        [finding] = examine_ports(replace(NYC, relay=RelaySettings(bridge=bridge)), "127.0.0.1")
-        assert (finding.about, finding.is_well) == ("relay.bridge.bind", False)
     granted = UdpStatistics(receive_buffer_bytes=1_000, send_buffer_bytes=1 << 30)
     [finding] = examine_buffers(NYC, granted)
     assert finding.advice.startswith("Raise net.core.rmem_max")
@@ -183,6 +177,7 @@ def test_ports_buffers_and_the_way_of_large_datagrams(tmp_path: Path, monkeypatc
 def test_a_taken_port_is_well_only_while_a_node_answers(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def is_well(bind: Physical) -> bool:
         [finding] = examine_ports(replace(NYC, relay=RelaySettings(bridge=BridgeConfig(bind=bind))), "127.0.0.1")
+        assert finding.about == "relay.bridge.bind"
         return finding.is_well
 
     monkeypatch.setenv("RELAY_RUN_DIRECTORY", str(tmp_path))
@@ -212,18 +207,13 @@ def test_keys_that_end_soon_are_a_finding_and_those_of_another_site_too(tmp_path
     assert not finding.is_well
 
 
-def test_doctor_prints_one_line_per_finding_and_exits_with_1_on_a_problem(tmp_path: Path, run: Run) -> None:
+def test_doctor_prints_one_line_per_finding_and_looks_at_the_keys_of_another_place(tmp_path: Path, run: Run) -> None:
     config = tmp_path / "nyc.yaml"
     config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
     code, out, _ = run("doctor", config, "--insecure")
     assert code == 1
     assert "!!  site: no member of NYC was found. Start the first member" in out
     assert all(line.startswith(("ok  ", "!!  ")) for line in out.splitlines())
-
-
-def test_the_keys_of_another_place_are_looked_at(tmp_path: Path, run: Run) -> None:
-    config = tmp_path / "nyc.yaml"
-    config.write_text(f"site: NYC\ntransport: {{interface: 127.0.0.1, multicast_port: {free_port()}}}\n")
     assert run("keygen", tmp_path / "keys", "--site", "NYC").code == 0
     keys = tmp_path / "keys" / "NYC"
     assert f"ok  security.keys: the keys in {keys} are usable" in run("doctor", config, "--keys", keys).out

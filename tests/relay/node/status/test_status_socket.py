@@ -245,4 +245,6 @@ async def test_one_left_by_a_crash_is_replaced_and_a_path_that_is_too_long_refus
 
 async def test_where_no_node_runs_nothing_answers(directory: Path) -> None:
     with pytest.raises(OSError, match="No such file"):
+        await fetch_status(directory / "a.sock")
+    with pytest.raises(OSError, match="No such file"):
         await give_order(directory / "a.sock", {"site": "SFO"})
