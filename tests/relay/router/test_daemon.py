@@ -15,13 +15,13 @@ import pytest
 import trio
 from prometheus_client.parser import text_string_to_metric_families
 
-from relay.cli import main
 from relay.keys.directory import make_key_directory, read_key_ring
 from relay_lab.drills.tether import tie
 from sitestack.channel.open import open_channel
 from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from tests.harness.channels import wait_for_view
+from tests.harness.command_line import Run
 from tests.harness.sockets import free_ports
 from tests.relay.router.routers import site
 
@@ -73,40 +73,38 @@ async def test_a_router_serves_a_site_and_reports_its_registered_members(tmp_pat
         process.kill()
 
 
-def test_a_router_without_keys_reports_it_and_does_not_start(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_router_without_keys_reports_it_and_does_not_start(run: Run, tmp_path: Path) -> None:
     file = tmp_path / "nyc.yaml"
     file.write_text("site: NYC\n")
-    with pytest.raises(SystemExit) as ended:
-        main(["router", str(file), "--bind", "127.0.0.1:0"])
-    assert ended.value.code == 2
-    assert "security: no keys are configured" in capsys.readouterr().err
+    code, _, err = run("router", file, "--bind", "127.0.0.1:0")
+    assert (code, "security: no keys are configured" in err) == (2, True)
+
+
+@pytest.fixture
+def insecure(tmp_path: Path) -> Path:
+    """A sound configuration."""
+    file = tmp_path / "nyc.yaml"
+    file.write_text("site: NYC\nsecurity: {insecure: true}\n")
+    return file
 
 
 @pytest.mark.parametrize(
-    ("options", "sentence"),
+    ("files", "options", "sentence"),
     [
-        (("--bind", "host"), "--bind: 'host' is neither a port nor host:port."),
-        (("--bind", "1", "--keys", "x"), "--keys applies to one site"),
-        (("--bind", "1", "--insecure"), "each CONFIG must be of another site."),
+        (1, "--bind host", "--bind: 'host' is neither a port nor host:port."),
+        (2, "--bind 1 --keys x", "--keys applies to one site"),
+        (2, "--bind 1 --insecure", "each CONFIG must be of another site."),
     ],
 )
 def test_invalid_options_are_refused_with_one_sentence(
-    options: tuple[str, ...], sentence: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+    run: Run, insecure: Path, files: int, options: str, sentence: str
 ) -> None:
-    file = tmp_path / "nyc.yaml"
-    file.write_text("site: NYC\nsecurity: {insecure: true}\n")
-    files = [str(file), str(file)] if "--bind host" not in " ".join(options) else [str(file)]
-    with pytest.raises(SystemExit) as ended:
-        main(["router", *files, *options])
-    assert ended.value.code == 2
-    assert sentence in capsys.readouterr().err
+    code, _, err = run("router", *[insecure] * files, *options.split())
+    assert (code, sentence in err) == (2, True)
 
 
-def test_a_port_that_is_taken_ends_it_with_one_sentence(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    file = tmp_path / "nyc.yaml"
-    file.write_text("site: NYC\nsecurity: {insecure: true}\n")
-    with socket.create_server(("127.0.0.1", 0)) as taken, pytest.raises(SystemExit) as ended:
-        main(["router", str(file), "--bind", f"127.0.0.1:{taken.getsockname()[1]}"])
-    assert ended.value.code == 2
-    [sentence] = capsys.readouterr().err.splitlines()
-    assert sentence.startswith("relay router: cannot listen on 127.0.0.1:")
+def test_a_port_that_is_taken_ends_it_with_one_sentence(run: Run, insecure: Path) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as taken:
+        code, _, err = run("router", insecure, "--bind", f"127.0.0.1:{taken.getsockname()[1]}")
+    assert (code, len(err.splitlines())) == (2, 1)
+    assert err.startswith("relay router: cannot listen on 127.0.0.1:")

@@ -11,6 +11,7 @@ import socket
 from collections.abc import AsyncIterator, Callable
 from contextlib import AbstractAsyncContextManager, asynccontextmanager
 from dataclasses import replace
+from functools import partial
 from typing import Any, Literal
 
 import pytest
@@ -95,18 +96,12 @@ async def by_router(kind: Literal["udp", "tunnel"] = "udp") -> AsyncIterator[Con
         nursery.cancel_scope.cancel()
 
 
-@asynccontextmanager
-async def by_tunnel() -> AsyncIterator[Configs]:
-    async with by_router("tunnel") as configs:
-        yield configs
-
-
 WAYS: dict[str, Callable[[], AbstractAsyncContextManager[Configs]]] = {
     "multicast": by_multicast,
     "hosts": by_hosts,
     "DNS": by_dns,
     "router": by_router,
-    "tunnel": by_tunnel,
+    "tunnel": partial(by_router, "tunnel"),
 }
 
 

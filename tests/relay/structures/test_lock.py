@@ -16,6 +16,7 @@ from sitestack.layers.membership.config import MembershipConfig
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
 from sitestack.structures.locks import Request
 from sitestack.transport.memory import MemoryNetwork
+from tests.harness.sockets import until
 from tests.relay.node.test_relay_channel import QUICK
 
 SITE = replace(
@@ -35,8 +36,7 @@ async def pair() -> AsyncIterator[tuple[RelayChannel, RelayChannel]]:
             open_channel(SITE, name="A", transport=network.open()) as one,
             open_channel(SITE, name="B", transport=network.open()) as other,
         ):
-            while not (one.view.is_primary and len(one.view.members) == 2):  # noqa: ASYNC110 (no event)
-                await trio.sleep(0.01)
+            await until(lambda: one.view.is_primary and len(one.view.members) == 2)
             yield one, other
 
 
@@ -92,8 +92,7 @@ async def test_a_leader_is_followed_by_the_next_one_and_its_duty_is_cancelled_wi
                     return lead
 
                 nursery.start_soon(Leader(other, "boss").run, duty("B"))
-                while led != ["B"]:  # noqa: ASYNC110 (no event)
-                    await trio.sleep(0.01)
+                await until(lambda: led == ["B"])
                 nursery.start_soon(Leader(one, "boss").run, duty("A"))
                 await trio.sleep(0.2)
                 assert led == ["B"]

@@ -23,6 +23,7 @@ from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
 from sitestack.wire.plain import pack_plain
+from tests.harness.sockets import until
 from tests.relay.node.test_relay_channel import QUICK, World, two_sites
 
 
@@ -52,8 +53,7 @@ async def pair_with_small_messages() -> AsyncIterator[tuple[RelayChannel, RelayC
 
 async def equal(*each: Map[bytes]) -> dict[str, bytes]:
     """Wait until all maps are equal, and return what they have."""
-    while not all(dict(one.items()) == dict(each[0].items()) for one in each):  # noqa: ASYNC110 (no event)
-        await trio.sleep(0.02)
+    await until(lambda: all(dict(one.items()) == dict(each[0].items()) for one in each))
     return dict(each[0].items())
 
 
@@ -124,12 +124,6 @@ async def test_malformed_messages_of_another_site_end_no_process() -> None:
         assert victim._channel.statistics().stack["drops"]["map_message"] == 5  # type: ignore[index]
 
 
-async def test_update_is_refused_where_the_owner_writes() -> None:
-    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m", owner="NYC") as one:
-        with pytest.raises(LocalError, match="update needs a map without owner"):
-            await one.update("k", lambda value: value)
-
-
 async def test_the_application_does_not_see_the_messages_of_a_map() -> None:
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
         await one.put("k", b"v")
@@ -140,13 +134,15 @@ async def test_the_application_does_not_see_the_messages_of_a_map() -> None:
                 break
 
 
-async def test_a_member_that_opens_the_map_later_has_its_entries() -> None:
+async def test_a_member_that_opens_the_map_later_has_its_entries_and_knows_the_deletes_too() -> None:
+    """Else a write from before the delete, still on its way, would bring the key back at this member."""
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
         for n in range(50):
             await one.put(f"k{n}", b"v" * 3_000)
         await one.delete("k0")
         async with Map[bytes](channels["B"], "m") as near, Map[bytes](channels["E"], "m") as far:
             assert len(near) == len(far) == 49
+            assert list(near.replica.state.tombstones) == list(far.replica.state.tombstones) == ["k0"]
             assert (await one.compare()).silent == ("D@SFO",)
 
 
@@ -176,15 +172,6 @@ async def test_a_member_that_opens_the_map_while_another_site_lags_has_its_entri
             assert other.get("k") == b"v"
 
 
-async def test_a_member_that_opens_the_map_later_knows_the_deletes_too() -> None:
-    """Else a write from before the delete, still on its way, would bring the key back at this member."""
-    async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
-        await one.put("k", b"v")
-        await one.delete("k")
-        async with Map[bytes](channels["B"], "m") as near, Map[bytes](channels["E"], "m") as far:
-            assert list(near.replica.state.tombstones) == list(far.replica.state.tombstones) == ["k"]
-
-
 async def test_the_entries_of_an_answer_fit_into_the_messages_of_the_channel(monkeypatch: pytest.MonkeyPatch) -> None:
     async with pair_with_small_messages() as (one, other), Map[bytes](one, "m") as full:
         for n in range(5):
@@ -199,8 +186,7 @@ async def test_missing_entries_are_pulled_from_another_member_and_reported_by_co
         await opened["A"].put("k", b"v")
         await equal(*opened.values())
         may_pull = hold_pulls(monkeypatch, opened["E"].replica)
-        while opened["E"].replica._source is not None:  # noqa: ASYNC110 (no event)
-            await trio.sleep(0.01)
+        await until(lambda: opened["E"].replica._source is None)
         forget(opened["E"].replica)
         comparison = await opened["A"].compare()
         assert list(comparison.differing) == ["E@SFO"]
@@ -223,8 +209,7 @@ def hold_pulls(monkeypatch: pytest.MonkeyPatch, replica: MapReplica) -> trio.Eve
 
 async def idle(*replicas: MapReplica) -> None:
     """Wait until these have pulled all that they want."""
-    while any(each._source is not None or each._due for each in replicas):  # noqa: ASYNC110 (no event)
-        await trio.sleep(0.01)
+    await until(lambda: not any(each._source is not None or each._due for each in replicas))
 
 
 def delete(replica: MapReplica) -> None:
@@ -335,7 +320,7 @@ async def test_a_value_too_large_for_the_message_of_the_owner_is_refused_at_once
         assert len(writes.get("k") or b"") == 56_000
 
 
-async def test_bad_keys_values_and_names_are_refused() -> None:
+async def test_bad_keys_values_names_codecs_and_updates_are_refused() -> None:
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
         with pytest.raises(LocalError, match="a key is a string"):
             await one.put("", b"v")
@@ -346,12 +331,12 @@ async def test_bad_keys_values_and_names_are_refused() -> None:
                 pass
         with pytest.raises(LocalError, match="neither NYC nor one of its peers"):
             Map[bytes](channels["A"], "n", owner="TYO")
-
-
-async def test_a_codec_that_encodes_no_bytes_is_refused() -> None:
-    async with two_sites() as (_, channels), Map[object](channels["A"], "m", encode=json.dumps) as one:  # type: ignore[arg-type]
-        with trio.fail_after(5), pytest.raises(TypeError, match="encode= must be bytes, not str"):
-            await one.put("k", 1)
+        async with Map[bytes](channels["A"], "owned", owner="NYC") as owned:
+            with pytest.raises(LocalError, match="update needs a map without owner"):
+                await owned.update("k", lambda value: value)
+        async with Map[object](channels["A"], "encoded", encode=json.dumps) as encoded:  # type: ignore[arg-type]
+            with trio.fail_after(5), pytest.raises(TypeError, match="encode= must be bytes, not str"):
+                await encoded.put("k", 1)
 
 
 async def test_tombstones_are_removed_once_every_site_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -359,8 +344,7 @@ async def test_tombstones_are_removed_once_every_site_has_reported(monkeypatch: 
     async with maps() as (_, opened):
         await opened["A"].put("k", b"v")
         await opened["D"].delete("k")
-        while any(each.replica.state.entries for each in opened.values()):  # noqa: ASYNC110 (no event)
-            await trio.sleep(0.05)
+        await until(lambda: not any(each.replica.state.entries for each in opened.values()))
 
 
 async def test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_their_gap(
@@ -387,13 +371,11 @@ async def test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_th
             return report(upto, site, has_all, sites)
 
         monkeypatch.setattr(far._sweep, "report", note)
-        while min(reports.count("NYC"), reports.count("SFO")) < 3:  # noqa: ASYNC110 (no event)
-            await trio.sleep(0.01)
+        await until(lambda: min(reports.count("NYC"), reports.count("SFO")) >= 3)
         assert "k" in far.state.entries
         may_pull.set()
         assert await equal(*opened.values()) == {}
-        while any(each.replica.state.entries for each in opened.values()):  # noqa: ASYNC110 (no event)
-            await trio.sleep(0.05)
+        await until(lambda: not any(each.replica.state.entries for each in opened.values()))
 
 
 async def test_a_time_to_live_below_a_millisecond_expires() -> None:
