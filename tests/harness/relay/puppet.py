@@ -121,3 +121,9 @@ def acked(frames: list[Header], origin: Address = D) -> int:
     """The numbers that the ACKs among these acknowledge for one origin of SFO."""
     vectors = [frame.vectors["SFO"].origins for frame in frames if isinstance(frame, Ack)]
     return max([vector.get(origin, 0) for vector in vectors], default=0)
+
+
+def alone_and_greeted() -> tuple[World, FakeSite, Puppet]:
+    """NYC alone, and the one link that it has."""
+    world, nyc = alone()
+    return world, nyc, Puppet(nyc).greet()

@@ -242,8 +242,14 @@ def sites_of(counts: dict[str, int], cut: int | None = None, **config: object) -
     return world, world.sites
 
 
+def two_linked_sites(count: int = 3, cut: int | None = None, **config: object) -> tuple[World, FakeSite, FakeSite]:
+    """NYC and SFO a second later, when they are linked."""
+    world, nyc, sfo = two_sites(count, cut, **config)
+    world.run(1)
+    return world, nyc, sfo
+
+
 def split_sfo() -> tuple[World, FakeSite, FakeSite, FakeSite]:
     """NYC and SFO of four members each, which are linked; the second half of SFO has just split off."""
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(4)
     return world, nyc, sfo, sfo.split(sfo.members[2:])

@@ -20,7 +20,7 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.puppet import D, data, hello, numbers
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.world import two_linked_sites
 from tests.relay.gateway.test_session import drain, frames, session
 
 ZSTD = LinkConfig(chunk_bytes=20_000, compress="zstd")
@@ -142,8 +142,7 @@ def test_a_chunk_without_negotiation_closes_the_link(mine: LinkConfig, peer: Lin
 
 
 def test_two_sites_relay_over_a_compressed_link() -> None:
-    world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(compress="zstd")})
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, gateway={"link": LinkConfig(compress="zstd")})
     texts = [f"{n} {'text ' * 50}" for n in range(40)]
     for text in texts:
         nyc.members[1].send(text)

@@ -15,8 +15,8 @@ from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member, places
-from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, hello, remote_view
-from tests.harness.relay.world import leave, two_sites
+from tests.harness.relay.puppet import D, E, F, Puppet, alone, alone_and_greeted, data, hello, remote_view
+from tests.harness.relay.world import leave, two_linked_sites, two_sites
 
 
 def said(member: Member) -> list[str]:
@@ -130,8 +130,7 @@ def test_the_site_must_be_the_one_that_the_certificate_names(certified: str) -> 
 )
 def test_a_site_speaks_for_itself_only(frame: Header) -> None:
     """C9: a frame in another site's name is counted, and the link is closed."""
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     puppet.say(frame)
     assert not puppet.open
     assert sum(nyc.relay.drops.get(reason, 0) for reason in ("foreign_site", "bridge_hello")) == 1
@@ -141,8 +140,7 @@ def test_a_site_speaks_for_itself_only(frame: Header) -> None:
 @pytest.mark.conforms("REL-5", "REL-8")
 def test_data_whose_path_contains_this_site_is_not_delivered() -> None:
     """X6, R12: whatever its numbers."""
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     puppet.say(Data(("SFO", "NYC"), data(1).batch))
     assert nyc.relay.words == []
     assert puppet.open
@@ -249,8 +247,7 @@ def test_the_windows_of_all_neighbours_together_fit_into_what_may_wait(neighbour
 
 @pytest.mark.conforms("REL-11")
 def test_each_role_change_is_reported() -> None:
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2)
     roles = [(event.duty, event.sites) for event in nyc.relay.events if isinstance(event, Role)]
     assert roles == [(Duty.COORDINATOR, ()), (Duty.RELAY, ("SFO",))]
     left = leave(sfo)
@@ -262,8 +259,7 @@ def test_each_role_change_is_reported() -> None:
 @pytest.mark.conforms("REL-14")
 def test_a_change_of_lineage_replaces_the_links() -> None:
     """Links are keyed by lineage: the other part of a split site may continue the old one."""
-    world, nyc, sfo = two_sites(3)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(3)
     old = list(nyc.relay.pipes)
     for member in nyc.members[1:]:
         nyc.members.remove(member)

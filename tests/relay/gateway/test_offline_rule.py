@@ -10,7 +10,7 @@ from relay.events import OfflineByRule, SwitchSite
 from sitestack.model.events import ViewInstalled
 from sitestack.stack.layer import Up
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, leave, sites_of, two_sites
+from tests.harness.relay.world import World, leave, sites_of, two_linked_sites
 
 AFTER_S = 60.0
 RULE = {"offline_after_s": {"SFO": AFTER_S, "LAX": 1.0}}
@@ -26,8 +26,7 @@ def orders(site: FakeSite) -> list[list[OfflineByRule]]:
 
 
 def linked_then_cut() -> tuple[World, FakeSite, FakeSite]:
-    world, nyc, sfo = two_sites(gateway=RULE)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(gateway=RULE)
     world.part("NYC", "SFO")
     return world, nyc, sfo
 

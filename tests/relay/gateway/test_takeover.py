@@ -14,15 +14,27 @@ from relay.replica.state import ReplicatedState
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import ViewId
 from tests.harness.relay.member import Member
-from tests.harness.relay.puppet import D, E, F, Puppet, acked, alone, batch, data, hello, numbers, remote_view
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.puppet import (
+    D,
+    E,
+    F,
+    Puppet,
+    acked,
+    alone,
+    alone_and_greeted,
+    batch,
+    data,
+    hello,
+    numbers,
+    remote_view,
+)
+from tests.harness.relay.world import two_linked_sites
 
 pytestmark = pytest.mark.conforms("REL-14")
 
 
 def test_a_new_link_immediately_acknowledges_only_stable_messages() -> None:
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2))
     nyc.hold_back = True
     puppet.say(data(3))
@@ -33,8 +45,7 @@ def test_a_new_link_immediately_acknowledges_only_stable_messages() -> None:
 
 
 def test_everything_is_stable_after_a_view_change() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, nyc, puppet = alone_and_greeted()
     nyc.hold_back = True
     puppet.say(data(1))
     assert acked(puppet.heard()) == 0
@@ -124,8 +135,7 @@ def test_a_replay_on_a_second_link_is_dropped_while_the_first_copy_is_still_on_i
 
 
 def test_a_hole_is_refused_and_asked_for_again() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, nyc, puppet = alone_and_greeted()
     puppet.say(data(1))
     puppet.heard()
     puppet.say(data(3), data(4))
@@ -138,8 +148,7 @@ def test_a_hole_is_refused_and_asked_for_again() -> None:
 
 
 def test_holes_are_asked_for_once_an_interval() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, _nyc, puppet = alone_and_greeted()
     puppet.heard()
     for n in (3, 4, 5):
         puppet.say(data(n))
@@ -149,8 +158,7 @@ def test_holes_are_asked_for_once_an_interval() -> None:
 
 
 def test_a_lost_cast_makes_the_relay_send_its_state_again() -> None:
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     nyc.block()
     puppet.say(data(1))
     nyc.relay.layer.gateway._injector.close()  # for any reason: it is lost
@@ -163,8 +171,7 @@ def test_a_lost_cast_makes_the_relay_send_its_state_again() -> None:
 
 
 def test_a_second_state_rewinds_the_sender() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, nyc, puppet = alone_and_greeted()
     for _ in range(4):
         nyc.relay.send("x")
     world.settle()
@@ -176,8 +183,7 @@ def test_a_second_state_rewinds_the_sender() -> None:
 
 
 def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, nyc, puppet = alone_and_greeted()
     puppet.say(data(1))
     nyc.blocked = True  # the sequencer below is blocked already, the layer does not know it yet
     puppet.say(data(2))
@@ -192,8 +198,7 @@ def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
 
 @pytest.mark.conforms("REL-11")
 def test_a_former_coordinator_casts_nothing() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, nyc, puppet = alone_and_greeted()
     nyc.block()
     puppet.say(data(1))
     old = nyc.relay
@@ -209,8 +214,7 @@ def test_a_former_coordinator_casts_nothing() -> None:
 @pytest.mark.parametrize("answered", [True, False])
 def test_a_former_coordinator_closes_its_bridge_and_its_successor_opens_one(answered: bool) -> None:
     """The view is installed at once, whether or not the successor's calls are answered."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     old, new = nyc.members[:2]
     if not answered:
         world.part("NYC", "SFO")
@@ -280,8 +284,7 @@ def test_a_batch_acknowledged_before_its_arrival_is_held_for_other_sites_only(si
 
 
 def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
-    world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    world, nyc, puppet = alone_and_greeted()
     for _ in range(4):
         nyc.members[1].send("x")
     world.settle()
@@ -291,8 +294,7 @@ def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
 
 
 def test_a_repeated_acknowledgement_is_not_sequenced() -> None:
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     nyc.relay.send("x")
     nyc.world.settle()
     vector = Ack({"NYC": SiteVector({nyc.relay.address: 1})})

@@ -28,7 +28,7 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.wire.codec import Codec
 from tests.harness.relay.puppet import D, E, data, hello, remote_view
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.world import two_linked_sites
 
 UNICAST = Batch("SFO", D, Scope.UNICAST, 3, 1, b"\x01\0\0\0x", E, "NYC")
 PARTS = (SubView(ViewId(8, D), (D,), ViewId(1, D)), SubView(ViewId(7, E), (E,), ViewId(7, E)))
@@ -190,8 +190,7 @@ def test_ids_are_unique_over_stream_and_bridge_and_in_their_block() -> None:
 
 
 def test_the_state_for_a_joiner_survives_the_way() -> None:
-    world, nyc, _ = two_sites(2)
-    world.run(1)
+    world, nyc, _ = two_linked_sites(2)
     world.part("NYC", "SFO")
     nyc.relay.send("x")
     world.run(1)

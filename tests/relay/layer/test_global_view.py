@@ -18,7 +18,7 @@ from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, alone, data, remote_view
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, sites_of, two_sites
+from tests.harness.relay.world import World, sites_of, two_linked_sites
 
 
 def last(member: Member) -> GlobalView:
@@ -32,8 +32,7 @@ def shown(member: Member) -> list[str]:
 
 @pytest.mark.conforms("REL-19", "REL-20", "REL-30")
 def test_all_members_see_the_members_of_all_sites_by_name_in_one_order() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     names = ["A@NYC", "B@NYC", "C@NYC", "A@SFO", "B@SFO", "C@SFO"]
     for member in nyc.members + sfo.members:
         assert shown(member) == names
@@ -48,8 +47,7 @@ def test_all_members_see_the_members_of_all_sites_by_name_in_one_order() -> None
 @pytest.mark.conforms("REL-25")
 def test_the_global_view_names_the_sites_that_it_joins() -> None:
     """First contact, or a bridge that is back: separate sites are joined again, and the application is notified."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     assert [view.joined for view in nyc.members[1].global_views()][1] == ("SFO",)
     sfo.join("G")
     world.run(1)
@@ -84,8 +82,7 @@ def test_consecutive_global_views_differ_and_no_component_decreases() -> None:
 @pytest.mark.conforms("REL-24")
 def test_a_relay_failover_removes_no_living_member_from_any_view() -> None:
     """R18, G6."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     lives = [ProxyUUID(member.address, "SFO") for member in sfo.members[1:]]
     before = [len(member.global_views()) for member in nyc.members]
     sfo.world.vanish(sfo.relay)
@@ -102,8 +99,7 @@ def test_a_relay_failover_removes_no_living_member_from_any_view() -> None:
 
 @pytest.mark.conforms("REL-23", "REL-29")
 def test_a_site_without_a_link_goes_down_once_after_the_grace_time_and_comes_back() -> None:
-    world, nyc, sfo = two_sites(2, gateway={"grace_s": 10.0})
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, gateway={"grace_s": 10.0})
     world.part("NYC", "SFO")
     seen = len(nyc.members[1].global_views())
     world.run(9.5)
@@ -165,8 +161,7 @@ def test_a_link_that_comes_up_while_its_site_is_taken_down_brings_the_view_befor
 
 @pytest.mark.conforms("REL-22")
 def test_a_view_whose_message_is_lost_arrives_with_the_next_link() -> None:
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2)
     world.mute = True
     sfo.join("G")
     world.run(0.5)
@@ -226,8 +221,7 @@ def test_a_site_that_died_and_came_back_with_lower_numbers_is_shown_when_the_old
 
 @pytest.mark.conforms("REL-19")
 def test_the_global_view_comes_right_after_the_view_of_this_site() -> None:
-    world, nyc, _sfo = two_sites(2)
-    world.run(1)
+    _world, nyc, _sfo = two_linked_sites(2)
     nyc.join("G")
     for member in nyc.members:
         kinds = [type(event) for event in member.events if isinstance(event, ViewInstalled | GlobalView)]

@@ -17,7 +17,7 @@ from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Local
 from tests.harness.addresses import address
-from tests.harness.relay.world import two_sites
+from tests.harness.relay.world import two_linked_sites
 
 A, B, D, E = map(address, "ABDE")
 BODY = pack_body([b"x", b"y"])
@@ -110,8 +110,7 @@ def test_messages_acknowledged_by_its_site_are_a_gap_for_a_paused_member_only(wo
 
     X5: nothing is lost silently. The others have delivered these messages, and receive no gap and no duplicate.
     """
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(4)
     nyc.members[1].send("before")
     world.run(1)
     paused = sfo.members[woken]

@@ -14,16 +14,15 @@ from sitestack.model.frame import Frame
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Dropped
-from tests.harness.relay.puppet import D, E, Puppet, alone, data, hello
+from tests.harness.relay.puppet import D, E, Puppet, alone, alone_and_greeted, data, hello
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import sites_of, two_sites
+from tests.harness.relay.world import sites_of, two_linked_sites, two_sites
 
 
 @pytest.mark.conforms("REL-4", "REL-15")
 @pytest.mark.parametrize("cut", [None, 1, 7])
 def test_a_multicast_is_delivered_once_and_in_order_at_every_member_of_both_sites(cut: int | None) -> None:
-    world, nyc, sfo = two_sites(cut=cut)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(cut=cut)
     for n in range(20):
         nyc.members[n % 3].send(f"n{n}")
         sfo.members[n % 3].send(f"s{n}")
@@ -39,8 +38,7 @@ def test_a_multicast_is_delivered_once_and_in_order_at_every_member_of_both_site
 @pytest.mark.conforms("REL-2", "REL-11")
 def test_exactly_the_coordinators_listen_and_have_connections() -> None:
     """R26: one relay a site. With several, each would need a share of the origins, or order and once-only would be lost."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     for site in (nyc, sfo):
         assert [member.listening for member in site.members] == [True, False, False]
         assert [len(member.pipes) for member in site.members] == [1, 0, 0]
@@ -56,8 +54,7 @@ def test_exactly_the_coordinators_listen_and_have_connections() -> None:
 @pytest.mark.parametrize("replier", [0, 2])
 def test_a_reply_finds_its_way_back_and_can_be_answered_again(sender: int, replier: int) -> None:
     """R15: the walk-through of RELAY names the receiver of a reply; an answer travels by the relay in the own site."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     c, f = nyc.members[sender], sfo.members[replier]
     c.send("question")
     world.run(1)
@@ -107,8 +104,7 @@ def come_and_go(site: FakeSite) -> None:
 def test_a_long_lived_sender_is_not_forgotten_after_many_short_lived_ones(monkeypatch: pytest.MonkeyPatch) -> None:
     """One relay may see more senders of another site come and go than it remembers; those that live are not forgotten."""
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
-    world, nyc, sfo = two_sites(2)
-    world.run(1.0)
+    world, nyc, sfo = two_linked_sites(2)
     nyc.relay.send("first")
     world.run(1.0)
     come_and_go(nyc)
@@ -123,8 +119,7 @@ def test_a_long_lived_sender_is_not_forgotten_after_many_short_lived_ones(monkey
 def test_the_tables_of_a_link_and_of_senders_stay_bounded_without_a_new_view_or_link(monkeypatch: pytest.MonkeyPatch) -> None:
     """A link and a view may last for months, in which many members of the other site come and go."""
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
-    world, nyc, sfo = two_sites(2)
-    world.run(1.0)
+    _world, nyc, sfo = two_linked_sites(2)
     come_and_go(nyc)
     found = [each for member in (nyc.relay, sfo.relay) for each in containers(member.layer, "relay", set(), deep=True)]
     tables = [(path, each) for path, each in found if path.endswith(("sender.sent", "sender.acked", "relay.proxies"))]
@@ -135,8 +130,7 @@ def test_the_tables_of_a_link_and_of_senders_stay_bounded_without_a_new_view_or_
 def test_a_reconnection_after_more_senders_than_are_remembered_tells_no_gap(monkeypatch: pytest.MonkeyPatch) -> None:
     """The other site forgets the oldest sender at a new one's message, and this site only at its next view."""
     monkeypatch.setattr("relay.replica.vectors.ORIGINS_MAX", 8)
-    world, nyc, sfo = two_sites(2)
-    world.run(1.0)
+    world, nyc, sfo = two_linked_sites(2)
     come_and_go(nyc)
     nyc.join("M").send("m")
     world.run(1.0)
@@ -209,8 +203,7 @@ def test_a_buffer_request_or_chunk_from_a_stranger_is_dropped() -> None:
 @pytest.mark.conforms("REL-13")
 def test_a_gap_that_two_relays_report_is_settled_once() -> None:
     """The second of two copies that are in the stream already: the first has settled it."""
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     puppet.say(data(1))
     nyc.cast(RemoteGap("SFO", D, 2, 5, GapReason.BUDGET))
     nyc.cast(RemoteGap("SFO", D, 2, 5, GapReason.BUDGET))

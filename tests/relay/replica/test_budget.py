@@ -21,8 +21,8 @@ from sitestack.model.state_events import Baseline
 from tests.harness.addresses import address
 from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
-from tests.harness.relay.puppet import D, Puppet, alone, data, numbers, remote_view
-from tests.harness.relay.world import sites_of, two_sites
+from tests.harness.relay.puppet import D, Puppet, alone, alone_and_greeted, data, numbers, remote_view
+from tests.harness.relay.world import sites_of, two_linked_sites
 
 pytestmark = pytest.mark.conforms("REL-13")
 
@@ -35,8 +35,7 @@ def held(member: Member) -> list[int]:
 
 @pytest.mark.parametrize("config", [BufferConfig(budget_bytes=4_000), BufferConfig(budget_age_s=2.0)])
 def test_the_budget_counts_bytes_and_seconds_too(config: BufferConfig) -> None:
-    world, nyc, sfo = two_sites(2, buffer=config)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, buffer=config)
     world.part("NYC", "SFO")
     for n in range(20):
         nyc.relay.send("x" * 200 + f"{n}")
@@ -50,8 +49,7 @@ def test_the_budget_counts_bytes_and_seconds_too(config: BufferConfig) -> None:
 
 
 def test_a_budget_that_is_made_smaller_while_a_site_is_away_holds_at_once_and_one_made_larger_holds_more() -> None:
-    world, nyc, sfo = two_sites(3, buffer=BufferConfig(budget_entries=16))
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(3, buffer=BufferConfig(budget_entries=16))
     nyc.members[1].send("first")
     world.run(1)
     world.part("NYC", "SFO")
@@ -170,8 +168,7 @@ def test_the_budget_that_runs_out_under_a_slow_link_leaves_a_gap_in_its_place() 
 
 
 def test_a_batch_that_no_frame_can_hold_is_a_gap_and_not_the_end_of_the_link() -> None:
-    world, nyc, sfo = two_sites(1, gateway={"link": LinkConfig(frame_bytes_max=5_000)})
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(1, gateway={"link": LinkConfig(frame_bytes_max=5_000)})
     nyc.relay.send("small")
     nyc.relay.send("x" * 2_000)
     nyc.relay.send("small again")
@@ -181,16 +178,14 @@ def test_a_batch_that_no_frame_can_hold_is_a_gap_and_not_the_end_of_the_link() -
 
 
 def test_a_baseline_of_a_known_origin_is_ignored() -> None:
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     puppet.say(RemoteView("SFO", remote_view(1, D)), data(1), data(2), RemoteBaseline("SFO", {D: 7}), data(3))
     assert nyc.members[2].words == ["1", "2", "3"]
     assert [event for event in nyc.relay.events if isinstance(event, Baseline)] == []
 
 
 def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     gap = RemoteGap("SFO", D, 2, 5, GapReason.BUDGET)
     puppet.say(data(1), gap, gap, data(6), data(4))
     for member in nyc.members:
@@ -199,8 +194,7 @@ def test_a_gap_is_final_and_reported_once_at_every_member() -> None:
 
 
 def test_a_gap_covers_missing_messages_only_and_one_that_skips_messages_is_ignored() -> None:
-    _world, nyc = alone()
-    puppet = Puppet(nyc).greet()
+    _world, nyc, puppet = alone_and_greeted()
     puppet.say(data(1), data(2), data(3), RemoteGap("SFO", D, 2, 6, GapReason.BUDGET), data(7))
     assert nyc.members[1].gaps() == [(4, 6)]
     assert nyc.members[1].words == ["1", "2", "3", "7"]
@@ -209,8 +203,7 @@ def test_a_gap_covers_missing_messages_only_and_one_that_skips_messages_is_ignor
 
 
 def test_gaps_are_acknowledged_like_the_messages_they_replace() -> None:
-    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8))
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, buffer=BufferConfig(budget_entries=8))
     world.part("NYC", "SFO")
     for n in range(20):
         nyc.relay.send(f"{n}")

@@ -17,7 +17,7 @@ from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, alone, remote_view
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, two_sites
+from tests.harness.relay.world import World, two_linked_sites
 
 ADDRESS = Address(bytes(16))
 
@@ -30,8 +30,7 @@ def sfo_at(member: Member) -> SiteStatistics:
 
 def lose_the_first_of_two(config: BufferConfig) -> tuple[World, FakeSite, FakeSite]:
     """SFO's coordinator crashes; the other member cannot exclude a split, and starts a new lineage."""
-    world, nyc, sfo = two_sites(2, buffer=config)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, buffer=config)
     sfo.kill(sfo.relay)
     assert sfo.view is not None
     assert sfo.view.lineage == sfo.view.id
@@ -96,8 +95,7 @@ def test_the_number_of_lost_parts_with_a_grace_time_is_bounded() -> None:
 @pytest.mark.conforms("REL-21", "REL-24")
 def test_a_part_that_is_shown_is_not_forgotten_before_it_goes_down() -> None:
     """G3, G6: entries are held for a moment only, and a link that is away for less than the grace time changes nothing."""
-    world, nyc, sfo = two_sites(4, buffer=BufferConfig(budget_age_s=1.0))
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(4, buffer=BufferConfig(budget_age_s=1.0))
     other = sfo.split(sfo.members[2:])
     world.run(3)
     assert sfo.view is not None
@@ -117,8 +115,7 @@ def test_a_part_that_is_shown_is_not_forgotten_before_it_goes_down() -> None:
 
 @pytest.mark.conforms("REL-14")
 def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2)
     assert sfo.view is not None
     nyc.cast(SiteDown("SFO", sfo.view.lineage, True))
     nyc.relay.send("x")
@@ -135,8 +132,7 @@ def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
 @pytest.mark.conforms("REL-29")
 def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
     """F29: the new site begins at "now"; for the old one entries are held for as long as the budget allows."""
-    world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_age_s=60.0))
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, buffer=BufferConfig(budget_age_s=60.0))
     nyc.relay.send("old")
     world.run(1)
     for member in list(sfo.members):
@@ -161,8 +157,7 @@ def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
 
 def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() -> None:
     """At the bound the lineages go first that show no view, and then the one that was heard of least recently."""
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2)
     assert sfo.view is not None
     for n in range(LINEAGES_MAX + 1):
         world.seed += 1  # another process
@@ -182,8 +177,7 @@ def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() ->
 def test_a_site_that_lost_many_relays_during_a_partition_is_replayed_without_a_gap() -> None:
     """Each death begins a lineage, and the replay tells of all of them before that of the relay that tells."""
     link = LinkConfig(window_bytes=4_000, chunk_bytes=1_000)
-    world, nyc, sfo = two_sites(2, gateway={"link": link})
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2, gateway={"link": link})
     world.part("NYC", "SFO")
     world.run(1)
     sent = []

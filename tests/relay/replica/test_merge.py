@@ -21,7 +21,7 @@ from sitestack.model.view import SubView, View, ViewId
 from tests.harness.relay.member import Member, received
 from tests.harness.relay.puppet import D, E, F, batch
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, split_sfo, two_sites
+from tests.harness.relay.world import World, split_sfo, two_linked_sites, two_sites
 
 
 def settled(member: Member, origin: Member) -> list[int]:
@@ -62,8 +62,7 @@ def test_both_parts_relay_and_neither_delivers_messages_of_the_other() -> None:
 
 @pytest.mark.conforms("REL-4")
 def test_a_merge_relays_unsent_messages_of_each_part_and_delivers_none_in_the_other() -> None:
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(4)
     world.part("NYC", "SFO")
     other = sfo.split(sfo.members[2:])
     for n in range(3):
@@ -82,8 +81,7 @@ def test_a_merge_relays_unsent_messages_of_each_part_and_delivers_none_in_the_ot
 
 def split_with_a_hanging_link() -> tuple[World, FakeSite, FakeSite, FakeSite]:
     """NYC, whose first message SFO has, and the parts of SFO: NYC waits for acknowledgements of the second."""
-    world, nyc, sfo = two_sites(4)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(4)
     nyc.relay.send("1")
     world.run(1)
     other = sfo.split(sfo.members[2:])
@@ -143,8 +141,7 @@ def test_a_merged_lineage_replaces_those_it_joins() -> None:
 
 def test_nothing_is_held_for_a_part_that_was_given_up_and_has_merged() -> None:
     """It went down, and its last views were dropped unseen; the merge view names its lineage all the same."""
-    world, nyc, sfo = two_sites(4, buffer=BufferConfig(budget_entries=4))
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(4, buffer=BufferConfig(budget_entries=4))
     other = sfo.split(sfo.members[2:])
     world.part("NYC", "SFO")
     for n in range(6):

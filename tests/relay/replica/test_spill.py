@@ -18,7 +18,7 @@ from sitestack.model.gap import Gap, GapReason
 from tests.harness.messages import batch_of
 from tests.harness.relay.member import Member
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, two_sites
+from tests.harness.relay.world import World, two_linked_sites, two_sites
 
 ROOM = SpillSettings(bytes=1 << 30, age_s=1e6)
 
@@ -28,8 +28,7 @@ def cut_off(
 ) -> tuple[World, FakeSite, FakeSite]:
     """NYC and SFO, linked once, and now without a link for longer than any sender waits."""
     gateway = {"link": LinkConfig(**link)}  # type: ignore[arg-type]
-    world, nyc, sfo = two_sites(count, buffer=BufferConfig(budget_entries=budget, spill=spill), gateway=gateway)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(count, buffer=BufferConfig(budget_entries=budget, spill=spill), gateway=gateway)
     world.part("NYC", "SFO")
     world.run(11)
     return world, nyc, sfo

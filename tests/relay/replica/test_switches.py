@@ -14,7 +14,7 @@ from relay.replica.replica import Replica
 from relay.replica.switches import Switches, merge_switches
 from sitestack.model.gap import Gap, GapReason
 from tests.harness.relay.puppet import D, E, F, remote_view
-from tests.harness.relay.world import split_sfo, two_sites
+from tests.harness.relay.world import split_sfo, two_linked_sites
 
 OFF, ON = SiteSwitch("SFO", True), SiteSwitch("SFO", False)
 VIEW = remote_view(1, D, E)
@@ -73,8 +73,7 @@ def test_after_a_split_the_higher_switch_number_wins_and_offline_wins_a_tie() ->
 @pytest.mark.conforms("REL-23")
 def test_a_switch_request_lost_in_the_last_view_of_a_part_can_be_repeated() -> None:
     """Entries cast in a part during its flush are lost for good."""
-    world, nyc, _sfo = two_sites(4)
-    world.run(1)
+    world, nyc, _sfo = two_linked_sites(4)
     other = nyc.split(nyc.members[2:])
     world.run(1)
     seen = len(nyc.relay.global_views())

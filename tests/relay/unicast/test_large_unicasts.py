@@ -19,7 +19,7 @@ from sitestack.stack.layer import Dropped
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, Puppet, alone
 from tests.harness.relay.site import FakeSite
-from tests.harness.relay.world import World, two_sites
+from tests.harness.relay.world import World, two_linked_sites, two_sites
 from tests.relay.gateway.test_session import drain, greet, session
 from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, forwarded, proxy, unicast
 
@@ -71,8 +71,7 @@ def test_a_lone_unicast_waits_however_large_it_is() -> None:
 
 
 def test_unicasts_beyond_the_pending_bound_are_reported_and_counted() -> None:
-    world, nyc, sfo = two_sites(2, unicast=RemoteUnicastConfig(pending_bytes_max=2_000))
-    world.run(1)
+    _world, nyc, sfo = two_linked_sites(2, unicast=RemoteUnicastConfig(pending_bytes_max=2_000))
     for n in range(3):
         nyc.members[1].send(f"{n}{'x' * 1_000}", dest=proxy(sfo.members[1]))
     assert told(nyc.members[1]) == [(n, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED) for n in (2, 3)]

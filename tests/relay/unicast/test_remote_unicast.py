@@ -11,14 +11,16 @@ from relay.events import Certainty, Failure, Unreachable
 from relay.gateway.wire import RemoteUnicast
 from relay.replica.entries import ForwardUnicast, UnicastRefusal, UnicastReply
 from relay.unicast.config import RemoteUnicastConfig
+from relay.unicast.forwarding import REPLIES_MAX, REPLY_DELAY_S
 from relay.unicast.receiver import SENDERS_MAX, UnicastReceiver
 from relay.unicast.sender import AGAIN_MAX, Step, UnicastSender, cost_of
 from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.events import Disconnect
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, alone
-from tests.harness.relay.world import split_sfo, two_sites
+from tests.harness.relay.world import split_sfo, two_linked_sites, two_sites
 
 TARGET = ProxyUUID(E, "SFO")
 
@@ -238,8 +240,7 @@ def test_senders_are_distinguished_by_site_and_uuid() -> None:
 @pytest.mark.parametrize("when", range(6))
 def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
     """R16: the sender keeps them until the target acknowledges."""
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     c, f = nyc.members[2], sfo.members[2]
     for n in range(10):
         c.send(f"{n}", dest=proxy(f))
@@ -257,8 +258,7 @@ def test_unicasts_survive_the_failover_of_either_relay(when: int) -> None:
 
 @pytest.mark.conforms("REL-27")
 def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
-    world, nyc, sfo = two_sites(3, unicast=RemoteUnicastConfig(retry_s=4.0))
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(3, unicast=RemoteUnicastConfig(retry_s=4.0))
     nyc.block()  # the old relay is stuck
     world.vanish(nyc.relay)
     nyc.members[2].send("x", dest=proxy(sfo.members[2]))
@@ -270,8 +270,7 @@ def test_a_new_relay_gets_them_at_once_and_not_after_a_while() -> None:
 
 @pytest.mark.conforms("REL-34")
 def test_an_unreachable_site_is_reported_to_the_sender() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     world.part("NYC", "SFO")
     for sender in (nyc.relay, nyc.members[2]):
         sender.send("x", dest=proxy(sfo.members[1]))
@@ -289,8 +288,7 @@ def test_an_unreachable_site_is_reported_to_the_sender() -> None:
 
 @pytest.mark.conforms("REL-34")
 def test_a_departed_member_is_reported_to_the_sender_at_once() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     gone = sfo.members[1]
     sfo.kill(gone)
     world.run(1)
@@ -346,8 +344,7 @@ def test_a_member_that_does_not_relay_answers_not_relay() -> None:
 
 
 def test_a_proxy_of_this_site_is_a_member_of_this_site() -> None:
-    world, nyc, _ = two_sites()
-    world.run(1)
+    world, nyc, _ = two_linked_sites()
     nyc.members[1].send("x", dest=proxy(nyc.members[2]))
     world.run(1)
     assert nyc.members[2].words == ["x"]
@@ -364,8 +361,7 @@ def test_unicasts_before_the_first_link_wait_for_it() -> None:
 
 def test_no_member_has_a_unicast_brought_to_another_site_in_the_name_of_a_third() -> None:
     """The other site would close the link to all of this one."""
-    world, nyc, sfo = two_sites(2)
-    world.run(1)
+    world, nyc, sfo = two_linked_sites(2)
     member, target = nyc.members[1].address, sfo.members[1].address
     for site in ("LAX", "NYC"):
         batch = Batch(site, member, Scope.UNICAST, 1, 1, pack_body([b"x"]), target, "SFO")
@@ -379,8 +375,7 @@ def test_no_member_has_a_unicast_brought_to_another_site_in_the_name_of_a_third(
 
 @pytest.mark.conforms("REL-9")
 def test_during_a_block_nothing_of_it_is_lost() -> None:
-    world, nyc, sfo = two_sites()
-    world.run(1)
+    world, nyc, sfo = two_linked_sites()
     for site in (nyc, sfo):
         site.block()
     nyc.members[2].send("x", dest=proxy(sfo.members[2]))
@@ -389,3 +384,58 @@ def test_during_a_block_nothing_of_it_is_lost() -> None:
         site.install()
     world.run(3)
     assert sfo.members[2].words == ["x"]
+
+
+# -- the timing of replies: several together, but before their sender may be gone ----------------------------------------
+
+
+def pending(member: Member) -> int:
+    return member.layer.unicasts.sender.pending_bytes
+
+
+def test_replies_to_many_unicasts_go_back_as_one() -> None:
+    world, nyc, sfo = two_linked_sites()
+    c, f = nyc.members[2], sfo.members[2]
+    for n in range(5):
+        c.send(f"{n}", dest=proxy(f))
+        world.settle()
+    assert f.words == ["0", "1", "2", "3", "4"]
+    assert pending(c), "delivered at once, acknowledged a little later"
+    world.run(REPLY_DELAY_S)
+    assert pending(c) == 0
+
+
+@pytest.mark.parametrize(("who", "leaves"), [(0, True), (2, True), (2, False)])
+def test_a_leaving_member_acknowledges_first_and_a_view_change_waits_for_no_reply(who: int, leaves: bool) -> None:
+    world, nyc, sfo = two_linked_sites()
+    c, f = nyc.members[2], sfo.members[who]
+    c.send("last", dest=proxy(f))
+    world.settle()
+    assert pending(c)
+    if leaves:
+        f.say(Disconnect())
+    else:
+        sfo.block()
+    world.settle()
+    assert pending(c) == 0
+    assert failures(c) == []
+
+
+def test_for_many_senders_it_waits_no_longer() -> None:
+    _world, nyc = alone()
+    unicasts = nyc.relay.layer.unicasts
+    for n in range(REPLIES_MAX):
+        assert unicasts.acknowledge(0.0) == []
+        origin = Address(bytes([1]) * 14 + n.to_bytes(2))
+        unicasts.receiver.receive(0, Batch("SFO", origin, Scope.UNICAST, 1, 1, pack_body([b"x"]), nyc.relay.address, "NYC"))
+    unicasts.acknowledge(0.0)
+    assert not unicasts.receiver.owed
+    assert unicasts.reply_due is None
+
+
+def test_no_acknowledgement_is_due_while_none_is_owed() -> None:
+    receiver = UnicastReceiver("NYC", D)
+    assert not receiver.owed
+    _world, nyc = alone()
+    assert nyc.relay.layer.unicasts.acknowledge(5.0) == []
+    assert nyc.relay.layer.unicasts.reply_due is None
