@@ -48,13 +48,10 @@ class Fleet:
         return {f"{word} {name} {n}" for name in names for n in range(count)}
 
     def are_linked(self) -> bool:
-        views = [running.status()["global_view"] for running, _ in self.running.values()]
-        return all(view is not None and sum(map(len, view["sites"].values())) == 4 for view in views)
+        return all(running.sees() == 4 for running, _ in self.running.values())
 
     def hold_nothing(self) -> bool:
-        queues = [each for running, _ in self.running.values() for each in running.status()["queues"]]
-        held = [each["now"] for each in queues if each["queue"] == "stack.relay.buffer_entries"]
-        return held == [0] * len(self.running)
+        return not any(running.held() for running, _ in self.running.values())
 
     def have_all(self, words: set[str]) -> bool:
         return all(set(running.heard()) >= words for running, _ in self.running.values())

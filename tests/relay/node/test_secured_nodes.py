@@ -43,6 +43,16 @@ class Node:
         view = self.status()["view"]
         return [] if view is None else sorted(view["members"])
 
+    def sees(self) -> int:
+        """How many members its global view has."""
+        view = self.status()["global_view"]
+        return 0 if view is None else sum(map(len, view["sites"].values()))
+
+    def held(self) -> int:
+        """How many entries it holds for other sites."""
+        queues = self.status()["queues"]
+        return next(int(each["now"]) for each in queues if each["queue"] == "stack.relay.buffer_entries")
+
     def heard(self) -> list[str]:
         events = [
             json.loads(line) for line in (self.directory / "events").read_text().splitlines(keepends=True) if line[-1] == "\n"

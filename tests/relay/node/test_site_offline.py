@@ -9,7 +9,6 @@ import threading
 import time
 from contextlib import ExitStack, suppress
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -53,13 +52,10 @@ class Fleet:
 
     def see(self, *names: str) -> bool:
         """Whether the global view has these members, for each of them."""
-        views = [self.members[name].status()["global_view"] for name in names]
-        return all(view is not None and sum(map(len, view["sites"].values())) == len(names) for view in views)
+        return all(self.members[name].sees() == len(names) for name in names)
 
     def held(self, name: str) -> int:
-        """How many entries this member holds for other sites."""
-        queues: list[dict[str, Any]] = self.members[name].status()["queues"]
-        return next(int(each["now"]) for each in queues if each["queue"] == "stack.relay.buffer_entries")
+        return self.members[name].held()
 
     def have_heard(self, phase: str, speakers: str, listeners: str) -> bool:
         """Whether these listeners have delivered the first lines of these speakers in a phase."""
