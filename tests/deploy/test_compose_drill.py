@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import json
 import os
-import shutil
 import signal
 import subprocess
 import time
@@ -12,10 +11,10 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.test_compose_up import missing
 from tests.lab.test_demo import RELAY
 
 PROJECT = Path(__file__).parent.parent.parent
-BASE_IMAGE = "python:3.11-slim"
 #: Much longer than it takes, an image that has to be built included.
 LIMIT_S = 540.0
 PAUSE = """
@@ -45,13 +44,8 @@ def project_in(directory: Path) -> str:
 
 @pytest.fixture(scope="module", autouse=True)
 def engine() -> None:
-    if shutil.which("docker") is None or subprocess.run(["docker", "version"], capture_output=True).returncode:
-        pytest.skip("no container engine is running here: no drill was run in containers")
-    if subprocess.run(["docker", "compose", "version"], capture_output=True).returncode:
-        pytest.skip("the engine has no Compose here: no drill was run in containers")
-    ways = (["image", "inspect"], ["pull"])
-    if all(subprocess.run(["docker", *way, BASE_IMAGE], capture_output=True).returncode for way in ways):
-        pytest.skip(f"{BASE_IMAGE} cannot be had here: no drill was run in containers")
+    if reason := missing():
+        pytest.skip(reason)
 
 
 @pytest.mark.slow

@@ -17,18 +17,18 @@ PROJECT = Path(__file__).parents[2]
 FOLDERS = (".", "lab", "spark")
 
 
-def build(folder: str, target: Path) -> zipfile.ZipFile:
+def build(folder: str, target: Path) -> Path:
     """Return the wheel that `python -m hatchling build` makes of a folder of this checkout."""
     command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(target)]
     subprocess.run(command, cwd=PROJECT / folder, check=True, capture_output=True)
     [file] = target.iterdir()
-    return zipfile.ZipFile(file)
+    return file
 
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> zipfile.ZipFile:
     """The wheel of a node."""
-    return build(".", tmp_path_factory.mktemp("wheel"))
+    return zipfile.ZipFile(build(".", tmp_path_factory.mktemp("wheel")))
 
 
 def metadata(wheel: zipfile.ZipFile) -> Message:
@@ -71,7 +71,7 @@ def test_it_holds_the_packages_with_their_types_and_data(wheel: zipfile.ZipFile)
 def test_the_other_distributions_hold_their_package_and_ask_for_the_same_version(
     tmp_path: Path, folder: str, name: str, data: str, wheel: zipfile.ZipFile
 ) -> None:
-    other = build(folder, tmp_path)
+    other = zipfile.ZipFile(build(folder, tmp_path))
     check_index_page(other, name.replace("_", "-"))
     assert packages(other) == {name}
     assert data in other.namelist()

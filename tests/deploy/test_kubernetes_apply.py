@@ -13,6 +13,7 @@ import sys
 import uuid
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 import yaml
@@ -30,6 +31,12 @@ def kubectl(*arguments: str) -> str:
     result = subprocess.run(["kubectl", *arguments], capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     return result.stdout
+
+
+def node_of(namespace: str, pod: str) -> dict[str, Any]:
+    """What a member says of itself."""
+    [node] = json.loads(kubectl("--namespace", namespace, "exec", pod, "--", "relay", "status", "--json"))["nodes"]
+    return dict(node)
 
 
 def make_keys(directory: Path) -> Path:
@@ -114,7 +121,7 @@ def test_one_command_per_data_centre_starts_members_that_see_all_six(
         kubectl("--namespace", namespace, "rollout", "status", "statefulset/relay", f"--timeout={READY_S}s")
     for site, namespace in namespaces.items():
         for pod in PODS:
-            [node] = json.loads(kubectl("--namespace", namespace, "exec", pod, "--", "relay", "status", "--json"))["nodes"]
+            node = node_of(namespace, pod)
             assert (node["site"], node["name"]) == (site, pod)
             seen = {where: sorted(names) for where, names in node["global_view"]["sites"].items()}
             assert seen == {each: list(PODS) for each in OTHER}
@@ -132,9 +139,5 @@ def test_a_relay_that_cannot_reach_the_other_site_is_in_a_view_and_not_ready(
     create_secret("NYC", make_keys(tmp_path), *place)
     kubectl(*place, "wait", "statefulset/relay", "--for=jsonpath={.status.readyReplicas}=2", f"--timeout={READY_S}s")
     states = json.loads(kubectl(*place, "get", "pods", "--output=json"))["items"]
-    views = []
-    for pod in PODS:
-        [node] = json.loads(kubectl(*place, "exec", pod, "--", "relay", "status", "--json"))["nodes"]
-        views.append(sorted(node["view"]["members"]))
-    assert views == [list(PODS)] * len(PODS)
+    assert [sorted(node_of(namespaces["NYC"], pod)["view"]["members"]) for pod in PODS] == [list(PODS)] * len(PODS)
     assert [status["restartCount"] for each in states for status in each["status"]["containerStatuses"]] == [0, 0, 0]

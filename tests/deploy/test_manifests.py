@@ -132,10 +132,7 @@ def test_a_spill_is_on_a_volume_that_holds_it_and_lives_as_long_as_its_pod(
     [directory] = [each["value"] for each in container["env"] if each["name"] == "RELAY_SPILL"]
     assert directory == mount["mountPath"]
     storage = volume["ephemeral"]["volumeClaimTemplate"]["spec"]["resources"]["requests"]["storage"]
-    maps = {name: each["data"] for (kind, name), each in manifests.items() if kind == "ConfigMap"}
-    [text] = [data["relay.yaml"] for name, data in maps.items() if name.startswith("relay-config")]
-    (tmp_path / "relay.yaml").write_text(text)
-    config = load_config(tmp_path / "relay.yaml", site="NYC", environment={"RELAY_SPILL": directory})
+    config = configuration(manifests, tmp_path, RELAY_SPILL=directory)
     assert config.relay.budget.spill.directory == directory
     assert config.relay.budget.spill.bytes < int(storage.removesuffix("Gi")) << 30
 
@@ -201,13 +198,14 @@ def pod(manifests: Manifests) -> dict[str, Any]:
     return spec
 
 
-def configuration(manifests: Manifests, directory: Path) -> NodeConfig:
+def configuration(manifests: Manifests, directory: Path, **more: str) -> NodeConfig:
     """Return a member's configuration: the file, and the environment from the site's ConfigMap."""
     maps = {name.rpartition("-")[0]: each["data"] for (kind, name), each in manifests.items() if kind == "ConfigMap"}
     file = directory / "relay.yaml"
     file.write_text(maps["relay-config"]["relay.yaml"], encoding="utf-8")
     site = maps["relay-site"]
-    return load_config(file, environment={"RELAY_SITE": site["site"], "RELAY_PEERS": site["peers"], "RELAY_NAME": "relay-0"})
+    environment = {"RELAY_SITE": site["site"], "RELAY_PEERS": site["peers"], "RELAY_NAME": "relay-0"}
+    return load_config(file, environment={**environment, **more})
 
 
 def test_pods_pass_the_restricted_standard(manifests: Manifests) -> None:

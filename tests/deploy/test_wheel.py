@@ -14,6 +14,7 @@ from pathlib import Path
 import pytest
 
 from relay_lab.drills.layout import draw_group
+from tests.deploy.test_distribution import build
 from tests.harness.sockets import free_ports
 
 PROJECT = Path(__file__).parents[2]
@@ -81,11 +82,7 @@ def find_pythons() -> list[str]:
 
 @pytest.fixture(scope="module")
 def wheel(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    folder = tmp_path_factory.mktemp("wheel")
-    command = [sys.executable, "-m", "hatchling", "build", "-t", "wheel", "-d", str(folder)]
-    subprocess.run(command, cwd=PROJECT, check=True, capture_output=True)
-    [file] = folder.iterdir()
-    return file
+    return build(".", tmp_path_factory.mktemp("wheel"))
 
 
 class Environment:

@@ -7,7 +7,6 @@ import os
 import shutil
 import signal
 import subprocess
-import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
 from pathlib import Path
@@ -16,7 +15,7 @@ import pytest
 
 from relay_lab.drills.tether import tie
 from tests.examples.programs import PROJECT
-from tests.harness.node_sites import LIMIT_S, node_sites
+from tests.harness.node_sites import LIMIT_S, node_sites, until
 
 CLIENTS = PROJECT / "examples" / "http"
 LINES = 24
@@ -56,10 +55,7 @@ def texts(file: Path) -> list[str]:
 
 def wait_for(seen: list[Path], count: int) -> None:
     """Wait until each follower has printed that many lines."""
-    ends = time.monotonic() + LIMIT_S
-    while not all(len(texts(file)) >= count for file in seen):
-        assert time.monotonic() < ends, {file.name: texts(file) for file in seen}
-        time.sleep(0.02)
+    until(lambda: all(len(texts(file)) >= count for file in seen))
 
 
 @pytest.mark.slow

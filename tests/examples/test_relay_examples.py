@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 
-from tests.examples.programs import LIMIT_S, Program, programs, two_sites
+from tests.examples.programs import Program, programs, two_sites
+from tests.harness.node_sites import until
 
 pytestmark = pytest.mark.slow
 
@@ -54,20 +53,13 @@ def test_a_consumer_has_every_message_once_and_in_order_though_the_relay_is_kill
         b = start(*nyc, "B", "--publish", "-")
         d.expect(lambda line: "B@" in line)
         b.say(*lines[:10_000])
-        wait_for(lambda: file.stat().st_size > 0)
+        until(lambda: file.stat().st_size > 0)
         a.kill()
         b.say(*lines[10_000:])
         text = "".join([f"{line}\n" for line in lines])
-        wait_for(lambda: file.stat().st_size >= len(text))
+        until(lambda: file.stat().st_size >= len(text))
         assert file.read_text() == text
         assert not any(line.startswith("missing") for line in d.printed)
-
-
-def wait_for(condition: Callable[[], bool]) -> None:
-    deadline = time.monotonic() + LIMIT_S
-    while not condition():
-        assert time.monotonic() < deadline
-        time.sleep(0.02)
 
 
 def test_carts_are_equal_in_both_sites_though_a_relay_is_killed(tmp_path: Path) -> None:
@@ -96,4 +88,4 @@ def wait_for_line(program: Program, question: str, wanted: str) -> None:
         program.say(question)
         return program.expect(lambda line: " has " in line or line == "equal" or line.startswith("different")) == wanted
 
-    wait_for(is_answer)
+    until(is_answer)
