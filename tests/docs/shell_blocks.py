@@ -1,4 +1,4 @@
-"""The shell commands in the fenced blocks of the documentation."""
+"""The commands of the documentation: those in its fenced blocks, and the spans of its sentences that begin with a program."""
 
 from __future__ import annotations
 
@@ -19,9 +19,33 @@ PAGES = sorted(
     ]
 )
 
+#: What commands here begin with. A word alone is the name of a program, or of something else, and no command.
+PROGRAMS = (
+    ".venv/bin/pytest",
+    ".venv/bin/python",
+    ".venv/bin/relay",
+    "curl",
+    "docker",
+    "git",
+    "kind",
+    "kubectl",
+    "make",
+    "openssl",
+    "pip",
+    "pytest",
+    "python",
+    "python3",
+    "relay",
+    "spark-submit",
+    "systemctl",
+)
+
 _BLOCK = re.compile(r"^( *)```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)
 _SHELL = ("", "sh", "bash", "shell", "console")
 _COMMENT = re.compile(r"(^|\s)#.*$", re.MULTILINE)
+_FENCED = re.compile(r"^( *)```.*?^ *```$", re.MULTILINE | re.DOTALL)
+_SPAN = re.compile(r"(?<!`)(`+)(?!`)(.+?)(?<!`)\1(?!`)", re.DOTALL)
+_PROGRAM = re.compile(r"(?:[A-Z_]+=\S* )*(\S+) ")
 
 
 def shell_blocks(text: str) -> Iterator[str]:
@@ -56,6 +80,18 @@ def commands_of(block: str) -> Iterator[str]:
 def documented_commands(text: str) -> list[str]:
     """All commands of a page."""
     return [command for block in shell_blocks(text) for command in commands_of(block)]
+
+
+def spans(text: str) -> Iterator[str]:
+    """All spans of code, each in one line. None crosses an empty line, so that a stray quote spoils no other paragraph."""
+    for paragraph in re.split(r"\n\s*\n", _FENCED.sub("", text)):
+        for _, span in _SPAN.findall(paragraph):
+            yield " ".join(span.split())
+
+
+def commands_in_sentences(text: str) -> list[str]:
+    """Those that are commands, perhaps with variables before them."""
+    return [span for span in spans(text) if (begin := _PROGRAM.match(span)) is not None and begin[1] in PROGRAMS]
 
 
 def _normal(command: str) -> str:

@@ -23,8 +23,7 @@ import yaml
 from relay_lab.drills.layout import draw_group
 from tests.docs.command_lines import fault, names_only, ours
 from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, SESSION, Story
-from tests.docs.shell_blocks import PAGES, ROOT, commands_of, documented_commands, shell_blocks
-from tests.docs.spans import commands_in_sentences
+from tests.docs.shell_blocks import PAGES, ROOT, commands_in_sentences, commands_of, documented_commands, shell_blocks
 from tests.harness.node_sites import until
 from tests.harness.sockets import free_ports
 
