@@ -19,7 +19,8 @@ from sitestack.model.address import Address
 from sitestack.model.message import Scope
 from sitestack.model.view import ViewId
 from tests.relay.journal.any_record import any_record
-from tests.relay.journal.test_damage import UUID, VID, deliver, frame_offsets
+from tests.relay.journal.test_damage import VID, deliver, frame_offsets
+from tests.relay.journal.test_round_trip import UUID
 
 EVERYTHING = tuple(KINDS.values())
 
