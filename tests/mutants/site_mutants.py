@@ -398,6 +398,15 @@ SITE = (
         "::test_a_joiner_knows_the_keys_of_messages_that_it_keeps_where_the_state_lacks_them",
     ),
     trap(
+        "STATE-abstains",
+        "a member that shares no state and is left alone takes itself for its provider, and joiners wait for ever",
+        "sitestack/layers/state_transfer/layer.py",
+        "Standing.WAITS if self._takes_part else Standing.ABSTAINS)\n        effects",
+        "Standing.WAITS)\n        effects",
+        "tests/sitestack/layers/state_transfer/test_state_transfer.py"
+        "::test_an_abstaining_member_left_alone_before_its_report_arrived_inherits_nothing",
+    ),
+    trap(
         "STATE-dropped",
         "a joiner drops messages below a number of the state, which lacks them, without a gap",
         "sitestack/channel/receiving/state_handover.py",

@@ -163,7 +163,7 @@ class StateTransfer(Layer):
         if not self._complete and (self._holders.undecided or self._holders.provider_of(self._me) not in (None, self._me)):
             self._standing = Standing.INHERITED  # unless a state arrives
         if self._is_alone and self._holders.undecided:
-            self._holders.note(self._me, Standing.WAITS)
+            self._holders.note(self._me, Standing.WAITS if self._takes_part else Standing.ABSTAINS)
         effects = self._inherit(view.id)
         self._put_off = event.blocked
         return effects if event.blocked else [*effects, *self._begin(now)]

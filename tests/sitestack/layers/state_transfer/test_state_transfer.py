@@ -341,6 +341,16 @@ def test_a_joiner_that_takes_no_part_says_so_where_others_have_when_the_last_hol
     assert layer.levels()["waiting"].now == 0
 
 
+def test_an_abstaining_member_left_alone_before_its_report_arrived_inherits_nothing() -> None:
+    """Its coordinator was blocked. As a provider without a state it would have kept later joiners waiting for ever."""
+    layer = layer_of("B", takes_part=False)
+    layer.take_state(Standings({A: HOLDS}))
+    install(layer, TWO, None)
+    assert layer.give_state() == Standings({A: HOLDS, B: WAITS}), "as the others take it"
+    install(layer, view_of(3, "B"), TWO, blocked=True)
+    assert layer.give_state() == Standings({B: ABSTAINS})
+
+
 def test_an_abstaining_application_reports_once_and_frees_the_provider_snapshot() -> None:
     layer = layer_of("B", takes_part=False)
     assert install(layer, TWO, None) == []
