@@ -110,7 +110,7 @@ class Sites(Script):
     def stall(self, sources: str, targets: str) -> Callable[[], None]:
         """Stall the bridges from the first processes to the second, without an error; the result, when called, ends that."""
         cuts = self.world.streams.cuts
-        cut = (frozenset(self.hosts[name].host for name in sources), frozenset(self.hosts[name].host for name in targets))
+        cut = frozenset(map(self.host, sources)), frozenset(map(self.host, targets))
         self.transcript.note(f"bridges from {' '.join(sources)} to {' '.join(targets)} stall")
         cuts.append(cut)
 
@@ -119,6 +119,20 @@ class Sites(Script):
             cuts.remove(cut)
 
         return mend
+
+    def part(self, one: str, other: str) -> Callable[[], None]:
+        """Stall the bridges between two groups of processes, both ways; the result, when called, ends that."""
+        ends = self.stall(one, other), self.stall(other, one)
+
+        def mend() -> None:
+            for end in ends:
+                end()
+
+        return mend
+
+    def host(self, name: str) -> str:
+        """The host of a process, which need not have started."""
+        return self.hosts[name].host
 
     def proxy(self, name: str) -> ProxyUUID:
         """The address of a process in the eyes of another site."""
@@ -140,12 +154,27 @@ class Sites(Script):
         return [event.source for event in self[name].events if isinstance(event, Frame) and event.batch is not None]
 
 
-def two_sites(*shown: type[Header] | type[Event], budget: BufferConfig | None = None, spare: str = "") -> Sites:
-    """Two formed and linked sites; the transcript begins now. `spare`: hosts of NYC on which no process runs yet."""
-    nyc, sfo = "ABC", "DEF"
-    script = Sites({"NYC": nyc + spare, "SFO": sfo}, budget or BufferConfig(), *shown)
-    script.form(*nyc, *sfo)
-    script.linked(*nyc, *sfo)
+def formed(
+    sites: dict[str, str],
+    *shown: type[Header] | type[Event],
+    budget: BufferConfig | None = None,
+    spare: str = "",
+    routes: Mapping[str, RoutesConfig] = MappingProxyType({}),
+    wait_for: str = "",
+    order: Order = "total",
+) -> Sites:
+    """Formed and linked sites; the transcript begins now. `spare`: members that have not started yet."""
+    script = Sites(sites, budget or BufferConfig(), *shown, routes=routes, wait_for=wait_for, order=order)
+    names = [name for name in script.home if name not in spare]
+    script.form(*names)
+    script.linked(*names)
     script.run(SETTLED)
     script.transcript.lines.clear()
     return script
+
+
+def two_sites(
+    *shown: type[Header] | type[Event], budget: BufferConfig | None = None, spare: str = "", order: Order = "total"
+) -> Sites:
+    """`formed` sites NYC and SFO. `spare`: hosts of NYC on which no process runs yet."""
+    return formed({"NYC": "ABC" + spare, "SFO": "DEF"}, *shown, budget=budget, spare=spare, order=order)

@@ -17,6 +17,7 @@ from __future__ import annotations
 import random
 from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, field, replace
+from itertools import combinations
 from typing import Any
 
 from relay_lab.sim.network_faults import Packet
@@ -161,6 +162,36 @@ class Script:
         for name in names:
             self.until(lambda name=name: set(words) <= set(self.delivered(name)), f"{' '.join(words)} at {name}", within)  # type: ignore[misc]
 
+    # -- network ---------------------------------------------------------------------------------------------------
+
+    def cut(self, one: Names, other: Names, ways: str = "both") -> Callable[[], None]:
+        """Cut the network between two groups, or one way: "there" (from `one`), "back"; the result, when called, ends that."""
+        here, there = (frozenset(map(self.host, names)) for names in (one, other))
+        cuts = {"both": [(here, there), (there, here)], "there": [(here, there)], "back": [(there, here)]}[ways]
+        self.world.network.cuts += cuts
+
+        def end() -> None:
+            for cut in cuts:
+                self.world.network.cuts.remove(cut)
+
+        return end
+
+    def host(self, name: str) -> str:
+        """The host of a process."""
+        return self[name].physical.host
+
+    def split(self, *parts: Names) -> None:
+        """Cut parts of a site off from each other, and wait until each is a view."""
+        for one, other in combinations(parts, 2):
+            self.cut(one, other)
+        for part in parts:
+            self.view(*part)
+
+    def heal(self, *names: str, within: float = 30.0) -> None:
+        """End all cuts, and wait until these processes are in one view."""
+        self.world.network.cuts.clear()
+        self.view(*names, within=within)
+
     # -- packets ---------------------------------------------------------------------------------------------------
 
     def hold(
@@ -170,6 +201,16 @@ class Script:
         held = WithheldDatagram(sources, targets, kind, carrying)
         self._withheld.append(held)
         return held
+
+    def lose(self, one: Names, other: Names) -> Callable[[], None]:
+        """Lose all datagrams between two groups of processes; the result, when called, ends that."""
+        rules = self.hold(one, other), self.hold(other, one)
+
+        def end() -> None:
+            for rule in rules:
+                rule.stop()
+
+        return end
 
     def release(self, held: WithheldDatagram, count: int | None = None) -> None:
         """Let caught datagrams arrive at once, in order: the first `count`, or all of them and catch no more."""

@@ -55,13 +55,17 @@ def numbered(letter: str, first: int, last: int) -> list[str]:
     return [f"{letter}{n}" for n in range(first, last + 1)]
 
 
-def verdict(script: Script, *, settled: bool = True, order: Order = "total") -> None:
-    """Assert that every promise holds over the journals; `settled`: let the story come to rest, and judge the end too."""
-    if settled:
-        script.run(2 * SETTLED)
-    histories = [History.of(process.records, running=process.alive) for process in script.processes.values()]
-    report = check_all(histories, quiescent=settled, total_order=order == "total")
-    assert not report.violations, "\n".join([str(report.violations[0]), *script.transcript.lines])
+def verdict(script: Script, *, order: Order = "total") -> None:
+    """Let the story come to rest, and assert that every promise holds over the journals."""
+    script.run(2 * SETTLED)
+    assert_sound(script.world, *script.transcript.lines, order=order)
+
+
+def assert_sound(world: World, *lines: str, order: Order = "total") -> None:
+    """Assert that every promise holds over the journals of a world at rest. `lines`: its story, for the failure."""
+    histories = [History.of(process.records, running=process.alive) for process in world.processes]
+    violations = check_all(histories, quiescent=True, total_order=order == "total").violations
+    assert not violations, "\n".join([str(violations[0]), *lines])
 
 
 def told(script: Script, name: str) -> None:

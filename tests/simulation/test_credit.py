@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 import pytest
@@ -44,17 +44,6 @@ def site(names: str, windows: Mapping[str, int] | None = None) -> Script:
     script.run(SETTLED)
     script.transcript.lines.clear()
     return script
-
-
-def cut(script: Script, one: Iterable[str], other: Iterable[str]) -> None:
-    """Cut the network between these two groups of processes, in both directions."""
-    ends = [frozenset([script[name].physical.host for name in names]) for names in (one, other)]
-    script.world.network.cuts += [(ends[0], ends[1]), (ends[1], ends[0])]
-
-
-def heal(script: Script, *names: str) -> None:
-    script.world.network.cuts.clear()
-    script.view(*names)
 
 
 def words(kind: str, count: int) -> list[str]:
@@ -104,7 +93,7 @@ def test_a_message_waits_for_no_more_than_the_coordinators_window_and_queue(othe
 def test_unicasts_to_a_non_member_and_multicasts_of_the_same_sender_all_arrive() -> None:
     """A and C do not hear each other; B hears both, and is in a view with A. B's unicasts to C use up no member's credit."""
     script = site("ABC")
-    cut(script, "A", "C")
+    script.cut("A", "C")
     script.view("A", "B")
     script.send("C", "hello", to=script["B"].local.address)
     script.everywhere("B", "hello")
@@ -114,7 +103,7 @@ def test_unicasts_to_a_non_member_and_multicasts_of_the_same_sender_all_arrive()
         send_all(script, "B", [other])
     script.everywhere("C", *said, within=2.0)
     script.everywhere("AB", *cast, within=2.0)
-    heal(script, "A", "B", "C")
+    script.heal("A", "B", "C")
     verdict(script)
 
 
@@ -135,15 +124,15 @@ def test_unicasts_to_a_dead_non_member_are_reported_and_block_no_multicast() -> 
 def test_unicasts_to_a_non_member_use_no_credit_after_it_is_a_member_again() -> None:
     """In between C has had a separate view, which B does not know."""
     script = site("ABCD")
-    cut(script, "A", "CD")
-    cut(script, "B", "D")
+    script.cut("A", "CD")
+    script.cut("B", "D")
     script.view("A", "B")
     script.view("C", "D")
     for one, other in ("CB", "BC"):
         send_all(script, one, words(f"{one} to {other} ", 9), to=other)
     script.kill("D")
     script.view("C")
-    heal(script, "A", "B", "C")
+    script.heal("A", "B", "C")
     for one, other in ("CB", "BC"):
         said = words(f"{one} to {other} again ", 60)
         send_all(script, one, said, to=other)
@@ -151,14 +140,7 @@ def test_unicasts_to_a_non_member_use_no_credit_after_it_is_a_member_again() -> 
     verdict(script)
 
 
-# -- credit of a past view
-# ---------------------------------------------------------------------------------------------
-
-
-def forwards_between(script: Script, name: str, coordinator: str) -> Callable[[], None]:
-    """Lose the forwards of a member to a coordinator until the result is called; then UNICAST sends them again."""
-    held = script.hold(name, coordinator, Forward)
-    return held.stop
+# -- credit of a past view ---------------------------------------------------------------------------------------------
 
 
 @pytest.mark.parametrize("splits", [1, 4])
@@ -166,13 +148,11 @@ def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) 
     """The forwards come after the merge view, and are dropped: in four merges twice as many bytes as a window has."""
     script = site("ABCDE")
     for number in range(splits):
-        cut(script, "AB", "CDE")
-        script.view("C", "D", "E")
-        script.view("A", "B")
-        arrive = forwards_between(script, "D", "C")
+        script.split("CDE", "AB")
+        held = script.hold("D", "C", Forward)
         send_all(script, "D", words(f"forwarded {number} ", 5))
-        heal(script, *"ABCDE")
-        arrive()
+        script.heal(*"ABCDE")
+        held.stop()  # UNICAST sends the forwards again
         script.everywhere("ABCDE", *words(f"forwarded {number} ", 5))
     script.kill("A")
     script.kill("B")
@@ -187,7 +167,7 @@ def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) 
 
 def test_unicasts_into_a_hole_hold_back_unicasts_to_that_member_only() -> None:
     script = site("ASR")
-    cut(script, "S", "R")
+    script.cut("S", "R")
     sender, target = script["S"], script["R"].local.address
     lost = words("u", 60)
     accepted = []
@@ -200,7 +180,7 @@ def test_unicasts_into_a_hole_hold_back_unicasts_to_that_member_only() -> None:
     send_all(script, "S", words("v", 60), to="A")
     script.everywhere("A", *words("m", 60), *words("v", 60), within=2.0)
     assert not sender.send(b"another", Scope.UNICAST, target)
-    heal(script, *"ASR")
+    script.heal(*"ASR")
     script.everywhere("R", *lost[: sum(accepted)], *words("m", 60), within=10.0)
     assert sender.send(b"another", Scope.UNICAST, target)
     verdict(script)

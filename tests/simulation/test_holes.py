@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import random
-from collections.abc import Iterable
 from itertools import combinations
 
 import pytest
@@ -28,16 +27,6 @@ STANDING_S_MAX = 6.0
 MOMENT_S = 0.1
 #: Seconds: longer than any process waits for one step of a merge or of a join.
 LATE_S = 6.0
-
-
-def hosts(script: Script, names: Iterable[str]) -> frozenset[str]:
-    return frozenset([script[name].physical.host for name in names])
-
-
-def cut(script: Script, one: str, other: str, *, ways: str = "both") -> None:
-    """Cut the network between these processes: both ways, or one way, "there" (from `one`) or "back"."""
-    there, back = (hosts(script, one), hosts(script, other)), (hosts(script, other), hosts(script, one))
-    script.world.network.cuts += {"both": [there, back], "there": [there], "back": [back]}[ways]
 
 
 def is_blocked(process: Process) -> bool:
@@ -68,9 +57,7 @@ def stand_still(
 def split(one: str, other: str, seed: int = 1) -> Script:
     """A site that fell apart into two, each led by its member with the lowest address."""
     script = site(*sorted(one + other), seed=seed)
-    cut(script, one, other)
-    script.view(*one)
-    script.view(*other)
+    script.split(one, other)
     return script
 
 
@@ -103,7 +90,7 @@ def test_a_merge_whose_leader_does_not_reach_a_member_is_led_by_the_other_coordi
     leader, other = coordinator(script, lower), coordinator(script, higher)
     plain = next(name for name in higher if name != other)
     script.world.network.cuts.clear()
-    cut(script, leader, plain, ways=ways)
+    script.cut(leader, plain, ways)
     standing = stand_still(script, "ABCDE")
     script.view(*"ABCDE", within=0.0)
     assert coordinator(script, "ABCDE") == other
@@ -117,9 +104,8 @@ def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole
     leader, other = coordinator(script, "AB"), coordinator(script, "CDE")
     plain, theirs = next(name for name in "AB" if name != leader), next(name for name in "CDE" if name != other)
     script.world.network.cuts.clear()
-    cut(script, leader, theirs)
-    healing = list(script.world.network.cuts)
-    cut(script, other, plain)
+    heal = script.cut(leader, theirs)
+    script.cut(other, plain)
     standing = stand_still(script, "ABCDE", 2 * MINUTE_S)
     script.view(*"AB", within=0.0)
     script.view(*"CDE", within=0.0)
@@ -127,8 +113,7 @@ def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole
     told = [event for event in unreached(script, leader) if script[theirs].local.address in event.members]
     assert 2 < len(told) < 10
     assert told[-1].names == (theirs,)
-    for each in healing:
-        script.world.network.cuts.remove(each)
+    heal()
     script.view(*"ABCDE", within=5.0)
     verdict(script)
 
@@ -137,20 +122,16 @@ def test_parts_merge_without_the_coordinator_that_neither_reaches() -> None:
     """Z tells A and B of X, whose address is the lowest. A and B would leave the lead to X, which never hears of them."""
     script = site("P", "Q", "R", "S")
     x, z, a, b = sorted("PQRS", key=lambda name: script[name].local.address)
-    for one, others in ((x + z, a + b), (a, b)):
-        cut(script, one, others)
-    for part in ((x, z), (a,), (b,)):
-        script.view(*part)
+    script.split(x + z, a, b)
     assert coordinator(script, x + z) == x
     script.world.network.cuts.clear()
-    cut(script, x, a + b)
+    script.cut(x, a + b)
     script.view(a, b, within=15.0)
     standing = stand_still(script, "PQRS", 20.0)
     assert max(standing.values()) == 0.0
     leader = coordinator(script, a + b)
     assert [event.members for event in unreached(script, leader)] == [(script[x].local.address,)], "people are told"
-    script.world.network.cuts.clear()
-    script.view(*"PQRS", within=15.0)
+    script.heal(*"PQRS", within=15.0)
     verdict(script)
 
 
@@ -188,15 +169,14 @@ def test_a_merge_that_times_out_each_time_rarely_blocks_its_parts() -> None:
 def test_a_member_deaf_to_the_coordinator_is_excluded_nearly_as_fast_as_a_dead_one() -> None:
     """All members wait for C's credit meanwhile. C's second question tells A that its answer to the first did not arrive."""
     script = site("A", "B", "C")
-    cut(script, "A", "C", ways="there")
+    script.cut("A", "C", "there")
     detection = FailureDetectionConfig()
     silence_s = detection.timeout_s + detection.verify_timeout_s
     script.view("A", "B", within=silence_s + detection.verify_timeout_s / detection.verify_attempts + MOMENT_S)
     standing = stand_still(script, "ABC", 12.0)
     assert max(standing["A"], standing["B"]) < MOMENT_S
     assert standing["C"] < QuarantineTimes().limit_s + MOMENT_S
-    script.world.network.cuts.clear()
-    script.view("A", "B", "C", within=7.0)
+    script.heal("A", "B", "C", within=7.0)
     verdict(script)
 
 
@@ -204,11 +184,11 @@ def test_a_flush_that_a_hole_stops_frees_its_members_though_the_coordinator_answ
     """B suspects A for a moment, as A's port refuses it, and leads. B no longer leads when it excludes D from its flush."""
     script = site(*"ABCD")
     suspected = layer(script, "B", Membership).levels
-    cut(script, "AD", "B")
+    script.cut("AD", "B")
     script["B"].input(CheckMember(script["A"].local.address, refused=True))
     script.until(lambda: suspected()["suspected"].now == 1, "B suspects A")
     script.world.network.cuts.clear()
-    cut(script, "D", "B")
+    script.cut("D", "B")
     standing = stand_still(script, "ABCD", 20.0)
     assert max(standing[name] for name in "ABC") < STANDING_S_MAX
     script.view(*"ABCD", within=5.0)
@@ -222,16 +202,13 @@ def broken(seed: int) -> Script:
     script = site(*names, seed=seed)
     count = rng.randint(2, 3)
     parts = [names[part::count] for part in range(count)]
-    for one, other in combinations(parts, 2):
-        cut(script, one, other)
-    for part in parts:
-        script.view(*part)
+    script.split(*parts)
     script.world.network.cuts.clear()
     if rng.random() < 0.4:
         script.start("NYC", "X")
     pairs = list(combinations(script.processes, 2))
     for one, other in rng.sample(pairs, rng.randint(1, len(pairs) // 2)):
-        cut(script, one, other, ways=rng.choice(["both", "there", "back"]))
+        script.cut(one, other, rng.choice(["both", "there", "back"]))
     return script
 
 
@@ -249,8 +226,7 @@ def test_lasting_network_holes_block_a_site_for_one_detection_and_not_again(seed
     assert len(excluded) <= len(members) / 2
     standing = stand_still(script, members)
     assert max(standing.values()) == 0.0
-    script.world.network.cuts.clear()
-    script.view(*script.processes, within=10.0)
+    script.heal(*script.processes, within=10.0)
     verdict(script)
 
 
@@ -259,8 +235,7 @@ def test_a_joiner_joins_the_part_whose_coordinator_answers_it() -> None:
     script = split("AB", "CDE")
     first, second = sorted(("AB", "CDE"), key=lambda part: view_of(script, part[0]).id)
     script.start("NYC", "X")
-    cut(script, coordinator(script, second), "X")
+    script.cut(coordinator(script, second), "X")
     script.view(*first, "X", within=3 * MembershipConfig().join_timeout_s)
-    script.world.network.cuts.clear()
-    script.view(*"ABCDE", "X", within=10.0)
+    script.heal(*"ABCDE", "X", within=10.0)
     verdict(script)

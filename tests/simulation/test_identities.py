@@ -40,7 +40,7 @@ def test_a_message_forwarded_to_the_coordinator_of_another_part_is_not_delivered
     script = site("A", "B", "C")
     late = script.hold("C", "A", Forward)
     say(script, "C", "c1")
-    split = [script.hold("AB", "C"), script.hold("C", "AB")]
+    heal = script.lose("AB", "C")
     script.view("A", "B")
     script.view("C")
     script.everywhere("C", "c1")
@@ -48,8 +48,7 @@ def test_a_message_forwarded_to_the_coordinator_of_another_part_is_not_delivered
     script.run(SOON)
     say(script, "A", "a1")
     assert [script.delivered(name) for name in "AB"] == [["a1"], ["a1"]]
-    for held in split:
-        held.stop()
+    heal()
     script.until(lambda: script["A"].view is not None and len(script["A"].view.members) == 3, "both parts are one again")
     say(script, "C", "c2")
     script.everywhere("ABC", "c2")

@@ -47,13 +47,12 @@ def test_a_ready_joiner_that_founds_a_site_merges_with_the_view_that_includes_it
     script = site("A", "B", seed=seed)
     start_and_prepare(script, "C")
     promised = layer(script, "C", Membership)._member.promised
-    silence = [script.hold(name, "C", Header) for name in "AB"]
+    silence = script.hold("AB", "C")
     script.until(lambda: founded(script, "C"), "C founds a site")
     view = script["C"].view
     assert view is not None
     assert view.id == view.lineage == ViewId(promised.counter + 1, script["C"].local.address)
-    for held in silence:
-        held.stop()
+    silence.stop()
     script.view("A", "B", "C", within=MERGED_S)
     say(script, "A", "to all")
     script.everywhere("ABC", "to all", within=1.0)
@@ -69,12 +68,9 @@ def test_a_joiner_that_is_ready_is_as_patient_as_after_its_question(silence_s: f
     begin = script.world.now
     start_and_prepare(script, "C")
     assert 3.0 < script.world.now - begin < JOIN_TIMEOUT_S
-    silence = [script.hold("A", "C", Header)]
-    if not deaf_only:
-        silence.append(script.hold("C", "A", Header))
+    heal = script.hold("A", "C").stop if deaf_only else script.lose("A", "C")
     script.run(silence_s)
-    for held in silence:
-        held.stop()
+    heal()
     script.kill("B")
     script.view("A", "C", within=2.0)
     assert sizes(script, "C") == [2]
@@ -85,7 +81,7 @@ def test_a_member_that_sends_a_second_join_request_is_excluded_and_admitted_agai
     """All that A sends to C is lost for longer than A repeats it; B hears both. A and B do not wait for C meanwhile."""
     script = site("A", "B")
     start_and_prepare(script, "C")
-    silence = script.hold("A", "C", Header)
+    silence = script.hold("A", "C")
     script.view("A", "B", within=2 * JOIN_TIMEOUT_S + 2.0)
     for count in range(60):
         script.run(1.0)
@@ -100,7 +96,7 @@ def test_a_joiner_that_the_coordinator_cannot_reach_blocks_no_member() -> None:
     """B answers C, and names A as the coordinator to ask. The site never waits for C, and lets C in once A reaches it."""
     script = site("A", "B")
     script.start("NYC", "C")
-    silence = script.hold("A", "C", Header)
+    silence = script.hold("A", "C")
     flushes = layer(script, "A", Membership).statistics().flushes_started
     script.run(3 * JOIN_TIMEOUT_S)
     assert layer(script, "A", Membership).statistics().flushes_started == flushes
@@ -115,10 +111,9 @@ def test_two_joiners_that_lose_the_site_they_were_ready_for_make_one_of_their_ow
     """C and D hear each other and no other process. One founds a site, the other joins it, and later both sites merge."""
     script = site("A", "B")
     start_and_prepare(script, "C", "D")
-    silence = [script.hold(one, other, Header) for one in "AB" for other in "CD"]
+    silence = script.hold("AB", "CD")
     script.view("C", "D")
-    for held in silence:
-        held.stop()
+    silence.stop()
     script.view("A", "B", "C", "D", within=MERGED_S)
     verdict(script)
 
@@ -138,11 +133,10 @@ def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_
         script.kill(name)
     promised = layer(script, "C", Membership)._member.promised
     assert promised.counter > 24
-    blind = [script.hold("C", "D", Header), script.hold("D", "C", Header)]
+    heal = script.lose("C", "D")
     script.start("NYC", "D")
     script.view("D")
-    for each in blind:
-        each.stop()
+    heal()
     script.view("C", "D", within=2 * JOIN_TIMEOUT_S)
     assert sizes(script, "D") == [1, 2]
     verdict(script)

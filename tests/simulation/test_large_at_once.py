@@ -10,8 +10,8 @@ import pytest
 from relay_lab.sim.network_faults import loss, reordering
 from relay_lab.sim.world import World
 from sitestack.config import SiteConfig, find_problems
-from sitestack.promises import History, check_all
 from tests.harness.script import Script, site_maker
+from tests.harness.stories import assert_sound
 
 SIZE = 1 << 20
 NAMES = "ABCDEFGHIJKLMN"
@@ -31,11 +31,6 @@ def site_of(order: Literal["total", "fifo"], datagram_bytes: int) -> Script:
     return script
 
 
-def check_promises(script: Script, order: Literal["total", "fifo"]) -> None:
-    histories = [History.of(each.records, running=each.alive) for each in script.world.processes]
-    assert check_all(histories, quiescent=True, total_order=order == "total").violations == ()
-
-
 @pytest.mark.slow
 def test_each_member_delivers_large_multicasts_of_all_members_and_later_messages() -> None:
     script = site_of("fifo", 60_000)
@@ -49,7 +44,7 @@ def test_each_member_delivers_large_multicasts_of_all_members_and_later_messages
     script.run(10)
     expected = sorted([name * SIZE for name in NAMES] + [f"{name} later" for name in NAMES])
     assert all(sorted(script.delivered(name)) == expected for name in NAMES)
-    check_promises(script, "fifo")
+    assert_sound(script.world, order="fifo")
 
 
 @pytest.mark.slow
@@ -63,4 +58,4 @@ def test_a_member_delivers_large_unicasts_of_all_others(order: Literal["total", 
     script.world.network.faults.clear()
     script.run(60)
     assert sorted(script.delivered("A")) == [name * SIZE for name in NAMES[1:]]
-    check_promises(script, order)
+    assert_sound(script.world, order=order)

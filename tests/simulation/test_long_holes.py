@@ -10,8 +10,8 @@ from relay_lab.sim.network_faults import Packet
 from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.model.events import Undeliverable
-from sitestack.promises import History, check_all
 from tests.harness.script import Script, site_maker
+from tests.harness.stories import assert_sound
 
 
 def churn(script: Script, seconds: float) -> None:
@@ -29,8 +29,7 @@ def judge(script: Script, text: str) -> None:
     told = sum(isinstance(event, Undeliverable) for event in script["S"].events)
     assert delivered <= 1
     assert delivered + told >= 1
-    histories = [History.of(each.records, running=each.alive) for each in script.world.processes]
-    assert [str(each) for each in check_all(histories, quiescent=True, total_order=True).violations] == []
+    assert_sound(script.world)
 
 
 @pytest.fixture
@@ -41,11 +40,10 @@ def script() -> Script:
 
 
 def test_a_unicast_is_given_up_before_its_receiver_forgets_it(script: Script) -> None:
-    there, back = (frozenset([script[name].physical.host]) for name in "SR")
-    script.world.network.cuts.append((back, there))
+    script.cut("S", "R", "back")
     script.send("S", "f", to=script["R"].local.address)
     script.until(lambda: "f" in script.delivered("R"), "f at R", 5.0)
-    script.world.network.cuts.append((there, back))
+    script.cut("S", "R", "there")
     churn(script, 280)
     script.world.network.cuts.clear()
     script.run(30)
@@ -67,8 +65,7 @@ def test_a_large_unicast_is_given_up_before_its_receiver_discards_its_pieces(scr
     text = "B" * 500_000
     script.send("S", text, to=script["R"].local.address)
     script.run(0.06)
-    there, back = frozenset([sender.host]), frozenset([receiver.host])
-    network.cuts += [(there, back), (back, there)]
+    script.cut("S", "R")
     network.faults.remove(first_pieces)
     churn(script, 160)
     network.cuts.clear()

@@ -8,9 +8,8 @@ from types import MethodType
 
 import pytest
 
-from relay.replica.config import BufferConfig
 from sitestack.config import Order
-from tests.harness.linked_sites import Sites
+from tests.harness.linked_sites import two_sites
 
 #: Seconds: enough to exclude, to take in, to relay, and to have nothing on its way any more.
 ROUND_S = 15.0
@@ -18,9 +17,8 @@ ROUND_S = 15.0
 REST_S = 200.0
 #: Rounds before the first look and between the two.
 SETTLE, ROUNDS = 6, 20
-#: Containers with an entry for each dead member, here or at the other site: its numbers, so that no message of
-#: it is accepted
-#: twice. Each has a bound, or drops entries only when full.
+#: Containers with an entry for each dead member, here or at the other site: its numbers, so that no message of it
+#: is accepted twice. Each has a bound, or drops entries only when full.
 PER_DEATH = {
     "BufferSource._tokens",  # joiners that were handed the state: JOINERS_MAX
     "Lineage.acked",  # ORIGINS_MAX
@@ -100,9 +98,7 @@ def _names(slots: str | tuple[str, ...]) -> tuple[str, ...]:
 @pytest.mark.long
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_a_member_keeps_only_numbers_of_departed_members(order: Order) -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
-    script.form(*"ABCDEF")
-    script.linked(*"ABCDEF")
+    script = two_sites(order=order)
     living = {name: name for name in "BCEF"}
 
     def live(rounds: range) -> None:
@@ -133,9 +129,7 @@ def test_a_member_keeps_only_numbers_of_departed_members(order: Order) -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_bodies_that_all_members_have_are_freed(order: Order) -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
-    script.form(*"ABCDEF")
-    script.linked(*"ABCDEF")
+    script = two_sites(order=order)
     for number in range(20):
         for name in "ABCDEF":
             script.send(name, f"{name} {number} ".ljust(LARGE, "."))

@@ -33,23 +33,10 @@ def is_primary(script: Script, name: str) -> bool:
     return view is not None and view.is_primary
 
 
-def cut(script: Script, *names: str) -> None:
-    """Part these members from all others."""
-    inside = frozenset(script[name].physical.host for name in names)
-    outside = frozenset(each.physical.host for each in script.processes.values()) - inside
-    script.world.network.cuts += [(inside, outside), (outside, inside)]
-
-
-def heal(script: Script) -> None:
-    script.world.network.cuts.clear()
-
-
 @pytest.mark.parametrize("agreement", ["survivors", "uniform"])
 def test_a_part_without_the_majority_sends_and_delivers_nothing_until_the_merge(agreement: str) -> None:
     script = three(agreement)
-    cut(script, "A")
-    script.view("A")
-    script.view("B", "C")
+    script.split("A", "BC")
     assert [is_primary(script, name) for name in "ABC"] == [False, True, True]
     with pytest.raises(NoMajority, match="lacks the majority"):
         script["A"].batching.append(b"refused", Scope.ALL)
@@ -59,8 +46,7 @@ def test_a_part_without_the_majority_sends_and_delivers_nothing_until_the_merge(
     assert script.delivered("A") == []
     script.run(20.0)
     assert not is_primary(script, "A"), "no time limit ends it"
-    heal(script)
-    script.view("A", "B", "C")
+    script.heal("A", "B", "C")
     assert all(is_primary(script, name) for name in "ABC")
     script.send("A", "again")
     script.run(2.0)

@@ -14,8 +14,8 @@ from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership.headers import Commit, FlushRequest, JoinRequest, Prepare
 from sitestack.model.message import Scope
-from sitestack.promises import History, check_all
 from tests.harness.script import Script, site_maker
+from tests.harness.stories import assert_sound
 from tests.harness.thinned import one_in
 
 CONFIG = SiteConfig(site="NYC")
@@ -27,12 +27,6 @@ def world_of(seed: int, *names: str) -> tuple[World, list[Process]]:
     processes = [world.spawn("NYC", name) for name in names]
     assert world.run_until(lambda: world.settled("NYC", processes), 20.0)
     return world, processes
-
-
-def assert_sound(world: World, quiescent: bool = True) -> None:
-    histories = [History.of(p.records, running=p.alive) for p in world.processes]
-    report = check_all(histories, quiescent=quiescent, total_order=True)
-    assert [str(violation) for violation in report.violations] == []
 
 
 def membership(process: Process) -> MembershipStatistics:

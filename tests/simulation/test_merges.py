@@ -12,9 +12,8 @@ from sitestack.config import SiteConfig
 from sitestack.journal import records
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.model.address import Address
-from sitestack.promises import History, check_all
 from tests.harness.script import site_maker
-from tests.harness.stories import site, verdict
+from tests.harness.stories import assert_sound, site, verdict
 
 #: As many datagrams as the leader of the merge, or the other coordinator, sends until all have installed, and some more.
 DATAGRAMS = {"leader": 24, "other": 14}
@@ -61,12 +60,6 @@ def merges(process: Process) -> int:
 def kinds(process: Process) -> list[tuple[str, tuple[Address, ...]]]:
     """The views of a process, from its first: plain or merged, and of whom."""
     return [(record.kind, record.members) for record in process.records if isinstance(record, records.View)]
-
-
-def assert_sound(world: World) -> None:
-    histories = [History.of(p.records, running=p.alive) for p in world.processes]
-    report = check_all(histories, quiescent=True, total_order=True)
-    assert [str(violation) for violation in report.violations] == []
 
 
 @pytest.mark.slow

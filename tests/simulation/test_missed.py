@@ -22,13 +22,6 @@ from tests.harness.stories import one_each, say, site, verdict
 BOTH = pytest.mark.parametrize("order", ["total", "fifo"])
 
 
-def split(script: Script, one: str, other: str) -> None:
-    groups = [frozenset([script[name].physical.host for name in names]) for names in (one, other)]
-    script.world.network.cuts += [(groups[0], groups[1]), (groups[1], groups[0])]
-    script.view(*one)
-    script.view(*other)
-
-
 def gaps(script: Script, name: str) -> list[tuple[str, Scope, int, int]]:
     """Return the gaps of a process: sender, scope, first and last number."""
     names = {script[each].local.address: each for each in script.processes}
@@ -42,13 +35,12 @@ def test_each_part_gets_exact_gaps_for_the_messages_of_the_other(order: Order) -
     script = site(*"ABCD", order=order)
     say(script, "A", "a1", "a2")
     say(script, "C", "c1")
-    split(script, "AB", "CD")
+    script.split("AB", "CD")
     say(script, "A", "a3", "a4", "a5")
     say(script, "B", "b1")
     script.send("D", "d1", scope=Scope.SITE)
     script.run(0.1)
-    script.world.network.cuts.clear()
-    script.view(*"ABCD")
+    script.heal(*"ABCD")
     say(script, "A", "a6")
     say(script, "D", "d2")
     script.everywhere("ABCD", "a6", "d2")
@@ -68,19 +60,15 @@ def test_departures_during_a_split_hide_no_gap(order: Order) -> None:
     script.site("NYC", *"ABC")
     say(script, "C", "c1")
     places = [Physical(f"10.9.0.{n}", 7800) for n in range(1, 4)]
-    ours = frozenset([script[name].physical.host for name in "AB"] + [place.host for place in places])
-    theirs = frozenset([script["C"].physical.host])
-    script.world.network.cuts += [(ours, theirs), (theirs, ours)]
-    script.view("A", "B")
-    script.view("C")
+    script.split("AB", "C")
     for n, place in enumerate(places):
         script.start("NYC", f"J{n}", place)
+        script.cut([f"J{n}"], "C")
         script.view("A", "B", f"J{n}")
         script[f"J{n}"].leave()
         script.view("A", "B")
     say(script, "C", "c2", "c3")
-    script.world.network.cuts.clear()
-    script.view(*"ABC")
+    script.heal(*"ABC")
     say(script, "C", "c4")
     script.everywhere("ABC", "c4")
     assert gaps(script, "A") == gaps(script, "B") == [("C", Scope.ALL, 2, 3)]
@@ -110,14 +98,13 @@ def test_messages_never_sent_to_a_member_are_history_and_no_gap() -> None:
     A's state has these messages no more than that of a joiner.
     """
     script = site(*"ABC")
-    split(script, "A", "BC")
+    script.split("A", "BC")
     script.start("NYC", "D", at=None)
-    script.world.network.cuts += [(here, there) for here, there in _between(script, "A", "D")]
+    script.cut("A", "D")
     script.view("B", "C", "D")
     say(script, "D", "d1", "d2")
     script.send("D", "mine", scope=Scope.SITE)
-    script.world.network.cuts.clear()
-    script.view(*"ABCD")
+    script.heal(*"ABCD")
     say(script, "D", "d3")
     script.everywhere("ABCD", "d3")
     assert gaps(script, "A") == []
@@ -128,20 +115,12 @@ def test_messages_never_sent_to_a_member_are_history_and_no_gap() -> None:
     verdict(script)
 
 
-def _between(script: Script, one: str, other: str) -> list[tuple[frozenset[str], frozenset[str]]]:
-    here, there = (frozenset([script[name].physical.host]) for name in (one, other))
-    return [(here, there), (there, here)]
-
-
 def test_the_gaps_of_three_parts_are_reported_once() -> None:
     script = site(*"ABCDEF")
-    groups = [frozenset([script[name].physical.host for name in names]) for names in ("AB", "CD", "EF")]
-    script.world.network.cuts += [(one, other) for one in groups for other in groups if one is not other]
+    script.split("AB", "CD", "EF")
     for part in ("AB", "CD", "EF"):
-        script.view(*part)
         say(script, part[0], part)
-    script.world.network.cuts.clear()
-    script.view(*"ABCDEF")
+    script.heal(*"ABCDEF")
     script.run(1.0)
     for name in "ABCDEF":
         missed = [part[0] for part in ("AB", "CD", "EF") if name not in part]

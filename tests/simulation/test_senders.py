@@ -50,12 +50,12 @@ def test_a_member_excluded_alive_delivers_no_duplicate_after_its_merge() -> None
     script = site("A", "B", "C", "D", shown=(Forward, Sequenced), seed=_with_leader("A", "C"))
     lost = script.hold("A", "CD", Sequenced)
     say(script, "D", "d1", "d2")
-    split = [script.hold("AB", "CD"), script.hold("CD", "AB")]
+    heal = script.lose("AB", "CD")
     again = script.hold("D", "C", Forward)
     script.view("A", "B")
     script.view("C", "D")
-    for held in (lost, *split):
-        held.stop()
+    lost.stop()
+    heal()
     script.until(lambda: script["D"].view is not None and len(script["D"].view.members) == 4, "both halves are one again")
     again.stop()
     script.view("A", "B", "C", "D")

@@ -69,10 +69,6 @@ class Site(Script):
     def drops(self, reason: str) -> int:
         return sum(process.stack.drops.get(reason, 0) for process in self.processes.values())
 
-    def cut(self, one: Collection[str], other: Collection[str]) -> None:
-        hosts = [frozenset([self[name].physical.host for name in part]) for part in (one, other)]
-        self.world.network.cuts += [(hosts[0], hosts[1]), (hosts[1], hosts[0])]
-
 
 @pytest.mark.conforms("LA-21")
 @pytest.mark.conforms("LA-23")
@@ -157,9 +153,7 @@ def test_two_parts_that_assigned_the_same_id_get_new_ids_after_their_merge() -> 
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B", "C", "D")
     script.run(SETTLED)
-    script.cut("AB", "CD")
-    script.view("A", "B")
-    script.view("C", "D")
+    script.split("AB", "CD")
     for name, part, far in (("E", "AB", "CD"), ("F", "CD", "ABE")):
         started = script.start("NYC", name)
         script.cut([name], far)
@@ -216,9 +210,7 @@ def test_parts_find_each_other_although_their_members_write_ids() -> None:
     """The parts find each other amid messages that each of them cannot read of the other."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B")
-    script.cut("A", "B")
-    script.view("A")
-    script.view("B")
+    script.split("A", "B")
     script.run(SETTLED)
     script.world.network.cuts.clear()
     for _ in range(400):

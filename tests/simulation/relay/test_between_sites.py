@@ -7,11 +7,10 @@ import pytest
 from relay.events import Unreachable
 from relay.gateway.config import GatewayConfig
 from relay.gateway.wire import RemoteUnicast
-from relay.replica.config import BufferConfig
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
-from tests.harness.linked_sites import ACROSS, Sites, two_sites
-from tests.harness.stories import SETTLED, numbered, say, verdict
+from tests.harness.linked_sites import ACROSS, formed, two_sites
+from tests.harness.stories import numbered, say, verdict
 
 
 @pytest.mark.conforms("REL-13", "REL-14")
@@ -79,11 +78,7 @@ def test_a_site_that_dies_under_load_leaves_its_relayed_messages_and_no_gap(orde
 @pytest.mark.conforms("REL-9", "REL-33")
 def test_a_unicast_goes_to_the_site_of_its_target_and_to_no_other() -> None:
     """R17: on the bridge it names a member, and the site in which that member is."""
-    script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig(), RemoteUnicast)
-    script.form(*"ABDEGH")
-    script.linked(*"ABDEGH")
-    script.run(SETTLED)
-    script.transcript.lines.clear()
+    script = formed({"NYC": "AB", "SFO": "DE", "LON": "GH"}, RemoteUnicast)
     script.send("B", "for you", to=script.proxy("E"))
     script.everywhere("E", "for you", within=1.0)
     crossed = [line.partition(":")[0] for line in script.transcript.lines if " => " in line]

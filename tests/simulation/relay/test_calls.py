@@ -11,7 +11,7 @@ from sitestack.calls.flush import Lack
 from sitestack.model.envelope import Kind
 from sitestack.model.message import Scope
 from tests.harness.callers import Caller, callers
-from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.linked_sites import formed, two_sites
 from tests.harness.stories import SETTLED, say, verdict
 
 
@@ -63,8 +63,7 @@ def test_a_call_into_a_site_that_is_cut_off_ends_with_its_members_unreachable() 
     """The majority has answered long before; a call for all ends within the grace time."""
     script = two_sites()
     all_of = callers(script)
-    script.stall("ABC", "DEF")
-    script.stall("DEF", "ABC")
+    script.part("ABC", "DEF")
     everybody, majority = all_of["B"].call("all"), all_of["B"].call("some", mode=CallMode.FIRST)
     lone = all_of["B"].call("you", to=(script.proxy("E"),))
     assert all_of["B"].result(majority, 1.0).enough
@@ -95,16 +94,12 @@ def test_a_probe_reports_delivery_everywhere_or_the_members_without_an_answer() 
 @pytest.mark.conforms("REL-13")
 def test_a_probe_reports_the_remote_members_that_have_a_gap() -> None:
     """And the next probe, after which everything arrives, reports success."""
-    script = Sites({"NYC": "AB", "SFO": "DE"}, BufferConfig(budget_entries=8))
-    script.form(*"ABDE")
-    script.linked(*"ABDE")
-    script.run(SETTLED)
+    script = formed({"NYC": "AB", "SFO": "DE"}, budget=BufferConfig(budget_entries=8))
     all_of = callers(script)
-    stalls = [script.stall("AB", "DE"), script.stall("DE", "AB")]
+    mend = script.part("AB", "DE")
     script.run(15.0)  # the senders of NYC do not wait for SFO any more
     say(script, "B", *[f"b{n}" for n in range(1, 21)])
-    for mend in stalls:
-        mend()
+    mend()
     script.linked(*"ABDE")
     script.run(SETTLED)
     caller = all_of["B"]

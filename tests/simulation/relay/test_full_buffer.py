@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from relay.layer import RelayLayer
-from sitestack.model.frame import Header
 from tests.harness.linked_sites import Sites, two_sites
 from tests.harness.stories import layer
 
@@ -19,7 +18,7 @@ def held(script: Sites, name: str) -> int:
 def test_joiners_and_returning_members_receive_the_buffer_and_relay_it() -> None:
     """The bridge is cut all the while; at its end no member is left that was there when the messages were sent."""
     script = two_sites(spare="XYZ")
-    mend = script.stall("ABCXYZ", "DEF"), script.stall("DEF", "ABCXYZ")
+    mend = script.part("ABCXYZ", "DEF")
     for word in WORDS:
         script.send("B", word)
         script.run(0.2)
@@ -27,11 +26,10 @@ def test_joiners_and_returning_members_receive_the_buffer_and_relay_it() -> None
     assert held(script, "A") > 16 << 20
     script.start("NYC", "X")
     script.view("A", "B", "C", "X", within=3.0)
-    apart = script.hold("ABX", "C", Header), script.hold("C", "ABX", Header)
+    heal = script.lose("ABX", "C")
     script.view("A", "B", "X")
     script.view("C")
-    for silence in apart:
-        silence.stop()
+    heal()
     script.view("A", "B", "C", "X", within=15.0)
     for name in "YZ":
         script.start("NYC", name)
@@ -40,6 +38,5 @@ def test_joiners_and_returning_members_receive_the_buffer_and_relay_it() -> None
         script.kill(name)
     script.view("Y", "Z", within=20.0)
     assert held(script, "Y") == held(script, "Z") > 16 << 20
-    for each in mend:
-        each()
+    mend()
     script.everybody_has("DEF", *WORDS)

@@ -10,21 +10,17 @@ from relay.events import GlobalView
 from relay.layer import RelayLayer
 from relay.replica.config import BufferConfig
 from sitestack.journal import records
-from tests.harness.linked_sites import Sites
+from tests.harness.linked_sites import Sites, formed
 from tests.harness.stories import SETTLED, layer, say, verdict
 
 
 def apart(script: Sites, ones: str, others: str) -> Callable[[], None]:
     """Cut two groups of processes off from each other, in a site and over bridges; the result, when called, heals that."""
-    here, there = (frozenset([script.hosts[name].host for name in names]) for names in (ones, others))
-    cuts = [(here, there), (there, here)]
-    for network in (script.world.network, script.world.streams):
-        network.cuts += cuts
+    ends = script.cut(ones, others), script.part(ones, others)
 
     def heal() -> None:
-        for network in (script.world.network, script.world.streams):
-            for cut in cuts:
-                network.cuts.remove(cut)
+        for end in ends:
+            end()
 
     return heal
 
@@ -40,16 +36,13 @@ def test_older_entries_of_a_returned_part_do_not_hide_a_gap_of_dropped_entries()
     """X5: F returns with 1..5, long acknowledged; 6..10, which B lacks, are dropped. E sends no more, and B gets a
     gap.
     """
-    script = Sites({"NYC": "AB", "SFO": "EF"}, BufferConfig())
-    script.form(*"ABEF")
-    script.linked(*"ABEF")
-    stalled = script.stall("EF", "AB"), script.stall("AB", "EF")
+    script = formed({"NYC": "AB", "SFO": "EF"})
+    mend = script.part("EF", "AB")
     say(script, "E", *"12345")
     script.everywhere("EF", *"12345")
     f_is_back = apart(script, "F", "ABE")
     script.view("E")
-    for mend in stalled:
-        mend()
+    mend()
     script.everywhere("AB", *"12345")
     b_is_back = apart(script, "B", "AEF")
     script.view("A")
@@ -58,14 +51,13 @@ def test_older_entries_of_a_returned_part_do_not_hide_a_gap_of_dropped_entries()
     script.everywhere("A", *"67890")
     script.run(SETTLED)
     assert (held(script, "E"), held(script, "F")) == ([], [1, 2, 3, 4, 5])
-    stalled = script.stall("EF", "AB"), script.stall("AB", "EF")
+    mend = script.part("EF", "AB")
     f_is_back()
     script.view("E", "F")
     script.run(SETTLED)
     b_is_back()
     script.view("A", "B")
-    for mend in stalled:
-        mend()
+    mend()
     script.run(15.0)
     assert script.delivered("B") == [*"12345"]
     assert script.gaps("B") == [(6, 10)]
@@ -76,9 +68,7 @@ def test_older_entries_of_a_returned_part_do_not_hide_a_gap_of_dropped_entries()
 
 def test_a_paused_member_with_a_forgotten_lineage_does_not_restore_an_old_view() -> None:
     """G3: C sleeps through the view without it and the end of D; awake, it begins with the view that it was in before."""
-    script = Sites({"NYC": "AB", "SFO": "DC"}, BufferConfig(budget_age_s=20.0))
-    script.form(*"ABDC")
-    script.linked(*"ABDC")
+    script = formed({"NYC": "AB", "SFO": "DC"}, budget=BufferConfig(budget_age_s=20.0))
     script["C"].pause()
     script.view("D")
     script.linked(*"ABD")
@@ -98,20 +88,17 @@ def test_a_paused_member_with_a_forgotten_lineage_does_not_restore_an_old_view()
 @pytest.mark.conforms("REL-13")
 def test_a_lone_founder_treats_messages_before_its_start_as_history_and_not_as_a_gap() -> None:
     """R29: X reached no process and founded a separate site. In the merge view it begins where the others are."""
-    script = Sites({"NYC": "ABX", "SFO": "DE"}, BufferConfig())
-    script.form(*"ABDE")
-    script.linked(*"ABDE")
+    script = formed({"NYC": "ABX", "SFO": "DE"}, spare="X")
     say(script, "D", *"12345")
     script.everywhere("AB", *"12345")
     script.run(SETTLED)
-    stalled = script.stall("X", "DE"), script.stall("DE", "X")
+    mend = script.part("X", "DE")
     x_is_there = apart(script, "X", "AB")
     script.start("NYC", "X")
     script.view("X")
     x_is_there()
     script.view("A", "B", "X")
-    for mend in stalled:
-        mend()
+    mend()
     script.linked(*"ABXDE")
     say(script, "D", "6")
     script.everybody_has("ABX", "6")

@@ -12,7 +12,7 @@ from relay.replica.config import BufferConfig
 from relay_lab.sim.tcp_streams import Slowness
 from sitestack.journal import records
 from sitestack.model.message import Scope
-from tests.harness.linked_sites import Sites
+from tests.harness.linked_sites import Sites, formed, two_sites
 
 #: Bytes: two seconds' worth of `LINE`. `CRAWL` takes longer for it than the grace time, so a site behind `CRAWL` is too slow.
 BUDGET = BufferConfig(budget_bytes=200_000)
@@ -41,18 +41,9 @@ class Flood:
             self.script.run(every_s)
 
 
-def formed(sites: dict[str, str], wait_for: str = "") -> Sites:
-    script = Sites(sites, BUDGET, wait_for=wait_for)
-    names = "".join(sites.values())
-    script.form(*names)
-    script.linked(*names)
-    script.run(1.0)
-    return script
-
-
 def slow_line(script: Sites, one: str, other: str, slowness: Slowness) -> None:
     """Slow down all that is sent between the hosts of these members from now on."""
-    ends = [frozenset(script.hosts[name].host for name in names) for names in (one, other)]
+    ends = [frozenset(map(script.host, names)) for names in (one, other)]
     script.world.streams.slow[:0] = [(ends[0], ends[1], slowness), (ends[1], ends[0], slowness)]
 
 
@@ -62,7 +53,7 @@ def slowed(script: Sites, name: str) -> list[bool]:
 
 
 def test_a_sender_faster_than_the_link_waits_and_loses_no_message() -> None:
-    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    script = two_sites(budget=BUDGET)
     slow_line(script, "ABC", "DEF", LINE)
     flood = Flood(script, "B")
     flood.run(20.0)
@@ -75,7 +66,7 @@ def test_a_sender_faster_than_the_link_waits_and_loses_no_message() -> None:
 
 
 def test_messages_to_the_own_site_and_to_one_member_do_not_wait() -> None:
-    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    script = two_sites(budget=BUDGET)
     slow_line(script, "ABC", "DEF", CRAWL)
     flood = Flood(script, "B")
     flood.run(2.0)
@@ -89,7 +80,7 @@ def test_messages_to_the_own_site_and_to_one_member_do_not_wait() -> None:
 @pytest.mark.long
 def test_senders_wait_for_a_site_below_the_least_pace_for_a_grace_time_before_gaps() -> None:
     """X11: a site continues as if alone. Once the line is whole, its senders wait again before any loss."""
-    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    script = two_sites(budget=BUDGET)
     slow_line(script, "ABC", "DEF", CRAWL)
     flood = Flood(script, "B")
     flood.run(script.configs["NYC"][1].gateway.grace_s + 3.0)
@@ -113,27 +104,25 @@ def test_senders_wait_for_a_site_below_the_least_pace_for_a_grace_time_before_ga
 
 @pytest.mark.long
 def test_without_a_link_a_site_is_waited_for_until_it_is_down() -> None:
-    script = formed({"NYC": "ABC", "SFO": "DEF"})
-    mend = script.stall("ABC", "DEF"), script.stall("DEF", "ABC")
+    script = two_sites(budget=BUDGET)
+    mend = script.part("ABC", "DEF")
     flood = Flood(script, "B")
     flood.run(40.0)
     assert flood.longest_wait_s < script.configs["NYC"][1].gateway.grace_s + 5.0
     script.everywhere("ABC", *flood.sent)
-    for each in mend:
-        each()
+    mend()
     script.until(lambda: bool(script.gaps("E")), "what the budget took is told", within=30.0)
     reasons = {record.reason for record in script["E"].records if isinstance(record, records.Gap)}
     assert reasons == {"budget"}
 
 
 def test_for_a_site_that_the_operator_wants_to_be_waited_for_nothing_is_lost_however_long_it_is_away() -> None:
-    script = formed({"NYC": "ABC", "SFO": "DEF"}, wait_for="SFO")
-    mend = script.stall("ABC", "DEF"), script.stall("DEF", "ABC")
+    script = formed({"NYC": "ABC", "SFO": "DEF"}, budget=BUDGET, wait_for="SFO")
+    mend = script.part("ABC", "DEF")
     flood = Flood(script, "B")
     flood.run(60.0)
     assert flood.longest_wait_s > 50.0
-    for each in mend:
-        each()
+    mend()
     flood.run(5.0)
     assert len(flood.sent) > 200
     script.everybody_has("DEF", *flood.sent)
@@ -141,7 +130,7 @@ def test_for_a_site_that_the_operator_wants_to_be_waited_for_nothing_is_lost_how
 
 @pytest.mark.long
 def test_a_fast_and_a_slow_site_both_receive_all_messages_without_a_gap() -> None:
-    script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"})
+    script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, budget=BUDGET)
     slow_line(script, "ABC", "DE", LINE)
     flood = Flood(script, "B")
     flood.run(15.0)
@@ -152,7 +141,7 @@ def test_a_fast_and_a_slow_site_both_receive_all_messages_without_a_gap() -> Non
 @pytest.mark.long
 @pytest.mark.parametrize("relay", ["A", "D"])
 def test_senders_continue_at_the_rate_of_the_link_after_either_relay_dies(relay: str) -> None:
-    script = formed({"NYC": "ABC", "SFO": "DEF"})
+    script = two_sites(budget=BUDGET)
     slow_line(script, "ABC", "DEF", LINE)
     flood = Flood(script, "B")
     flood.run(5.0)

@@ -132,16 +132,14 @@ def test_a_quarantined_member_continues_alone_after_the_others_die() -> None:
 def test_a_quarantined_member_continues_alone_after_the_limit_without_a_merge() -> None:
     """A hears B and C, and neither of them hears it."""
     script, sender, had = woken()
-    hosts = {name: script.hosts[name].host for name in "ABC"}
-    script.world.network.cuts.append((frozenset([hosts["A"]]), frozenset([hosts["B"], hosts["C"]])))
+    script.cut("A", "BC", "there")
     sender.keep_on(9.0)
     assert is_quarantined(script, "A")
     assert len(script.delivered("D")) == had
     sender.keep_on(2.0)
     assert not is_quarantined(script, "A")
     script.everywhere("ADEF", f"a{sender.sent - 1}")
-    script.world.network.cuts.clear()
-    script.view("A", "B", "C", within=120.0)
+    script.heal("A", "B", "C", within=120.0)
     verdict(script)
 
 
@@ -149,16 +147,11 @@ def test_a_newer_part_of_one_member_removes_no_living_member_from_the_global_vie
     """B or C is cut off from its site and relays too, in a view that counts higher; the other two are shown until the merge."""
     for name, others in (("B", "AC"), ("C", "AB")):
         script = two_sites()
-        hosts = {each: frozenset([script.hosts[each].host]) for each in "ABC"}
-        cuts = [(hosts[name], hosts[each]) for each in others]
-        script.world.network.cuts += [*cuts, *[(there, here) for here, there in cuts]]
         seen = len(script["D"].events)
-        script.view(name)
-        script.view(*others)
+        script.split(name, others)
         script.send(name, "alone")
         script.everywhere("DEF", "alone")
-        script.world.network.cuts.clear()
-        script.view("A", "B", "C")
+        script.heal("A", "B", "C")
         living = {script.proxy(each) for each in others}
         views = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
         assert views

@@ -5,9 +5,8 @@ from __future__ import annotations
 import pytest
 
 from relay.gateway.config import RoutesConfig
-from relay.replica.config import BufferConfig
-from tests.harness.linked_sites import Sites
-from tests.harness.stories import SETTLED, numbered, say, verdict
+from tests.harness.linked_sites import Sites, formed
+from tests.harness.stories import numbered, say, verdict
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -21,11 +20,7 @@ def chain() -> Sites:
         "LON": RoutesConfig(forward=ENDS),
         "SFO": RoutesConfig({"NYC": "LON"}),
     }
-    script = Sites({"NYC": "ABC", "LON": "LMN", "SFO": "DEF"}, BufferConfig(), routes=routes)
-    script.form(*"ABCLMNDEF")
-    script.linked(*"ABCLMNDEF")
-    script.run(SETTLED)
-    return script
+    return formed({"NYC": "ABC", "LON": "LMN", "SFO": "DEF"}, routes=routes)
 
 
 @pytest.mark.parametrize("victim", ["A", "L", "D"])

@@ -167,11 +167,10 @@ def test_both_relays_die() -> None:
 def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
     story = late()
     story.write_until(lambda: story.pieces("D") > 4, "A")
-    ends = story.script.stall("ABC", "D"), story.script.stall("D", "ABC")
+    mend = story.script.part("ABC", "D")
     story.script.run(10.0)  # the state arrives before the survivors notice the deaths
     pieces = story.pieces("D")
-    for end in ends:
-        end()
+    mend()
     story.write_until(lambda: story.pieces("D") > pieces, "A")
     story.write_until(lambda: story.has_state("D"), "A")
     assert story.script.relay("D").relay.site_state.requester.restarts == 0
@@ -196,13 +195,12 @@ def test_messages_in_a_fetched_state_are_not_delivered_when_they_arrive_later() 
     story = Story({"NYC": "AB", "SFO": "D", "LON": "G"})
     story.form("A", "B", "G")
     story.script.linked("A", "B", "G")
-    ends = story.script.stall("G", "D"), story.script.stall("D", "G")
+    mend = story.script.part("G", "D")
     say(story.script, "G", "1", "2", "3")
     story.start("D")
     story.script.until(lambda: story.has_state("D"), "a state")
     assert story.applications["D"].has("1", "2", "3")
-    for end in ends:
-        end()
+    mend()
     story.script.linked("A", "B", "G", "D")
     say(story.script, "G", "4")
     story.script.run(5.0)
@@ -216,7 +214,7 @@ def test_a_successor_fetches_a_state_that_contains_its_missed_messages() -> None
     story = late()
     story.script.until(lambda: story.script["D"].view is not None, "a view")
     story.script.linked(*"ABCD")
-    ends = story.script.stall("D", "ABC"), story.script.stall("ABC", "D")
+    mend = story.script.part("D", "ABC")
     story.script.send("D", "from D")
     story.script.run(0.5)
     story.start("E")
@@ -224,8 +222,7 @@ def test_a_successor_fetches_a_state_that_contains_its_missed_messages() -> None
     story.script.run(0.5)
     story.script.kill("D")
     story.write_until(lambda: story.has_state("E"), "A", within=90.0)
-    for end in ends:
-        end()
+    mend()
     story.agree("A", "B", "C", "E")
     assert story.applications["E"].has("from D")
     verdict(story.script)
@@ -260,11 +257,10 @@ def cut_off() -> Story:
     story.form("A", "B", "C", "D", "E")
     story.script.linked(*"ABCDE")
     story.script.until(lambda: story.has_state("D", "E"), "a beginning")
-    ends = story.script.stall("ABC", "DE"), story.script.stall("DE", "ABC")
+    mend = story.script.part("ABC", "DE")
     story.script.run(15.0)
     story.history("B")
-    for end in ends:
-        end()
+    mend()
     story.script.until(lambda: bool(story.applications["E"].gaps), "a gap")
     return story
 
@@ -285,12 +281,11 @@ def test_a_gap_during_a_state_transfer_makes_the_site_fetch_a_newer_state() -> N
     """The bridge is cut again while the state arrives, until the other site's messages are dropped there."""
     story = late()
     story.write_until(lambda: story.pieces("D") > 4, "A")
-    ends = story.script.stall("ABC", "D"), story.script.stall("D", "ABC")
+    mend = story.script.part("ABC", "D")
     for _ in range(100):
         story.write("A", "B")
         story.script.run(0.15)
-    for end in ends:
-        end()
+    mend()
     story.write_until(lambda: story.has_state("D"), "A", "B")
     assert story.script.gaps("D"), "the cut was not long enough"
     story.agree("A", "B", "C", "D")

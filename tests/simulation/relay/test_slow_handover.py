@@ -12,13 +12,12 @@ import pytest
 
 from relay.layer import RelayLayer
 from relay.replica.config import BufferConfig
+from relay.replica.held_entries import Entry
 from relay_lab.sim.network_faults import Packet
 from sitestack.layers.membership import Membership
 from sitestack.layers.unicast import Unicast
 from sitestack.model.address import Physical
-from sitestack.model.frame import Header
 from tests.harness.linked_sites import Sites, two_sites
-from tests.harness.script import WithheldDatagram
 from tests.harness.stories import layer
 
 MIB = 1 << 20
@@ -48,8 +47,7 @@ def wires(targets: Iterable[Physical]) -> Rule:
 def holding(spare: str = "") -> Sites:
     """Two sites that do not hear each other; NYC holds a lot for SFO."""
     script = two_sites(spare=spare, budget=BufferConfig())
-    script.stall("ABC" + spare, "DEF")
-    script.stall("DEF", "ABC" + spare)
+    script.part("ABC" + spare, "DEF")
     for word in WORDS:
         script.send("B", word)
         script.run(0.2)
@@ -57,21 +55,25 @@ def holding(spare: str = "") -> Sites:
     return script
 
 
-def parted() -> tuple[Sites, tuple[WithheldDatagram, ...]]:
-    """Return `holding` after a split of NYC into two parts, which lasts while these rules apply."""
+def parted() -> tuple[Sites, Callable[[], None]]:
+    """Return `holding` after a split of NYC into two parts, and a function that ends that."""
     script = holding("G")
     script.start("NYC", "G")
     script.view(*"ABCG", within=10.0)
-    apart = script.hold("AB", "CG", Header), script.hold("CG", "AB", Header)
+    heal = script.lose("AB", "CG")
     script.view("A", "B")
     script.view("C", "G")
-    return script, apart
+    return script, heal
+
+
+def entries_of(script: Sites, name: str) -> list[tuple[int, Entry]]:
+    """The entries that a member holds for SFO, with their positions."""
+    buffer = layer(script, name, RelayLayer).state.buffer
+    return [(position, buffer.at(position)) for position in range(buffer.first, buffer.end)]
 
 
 def buffer_of(script: Sites, name: str) -> list[tuple[object, ...]]:
-    buffer = layer(script, name, RelayLayer).state.buffer
-    entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
-    return [(place, each.batch, each.view) for place, each in enumerate(entries, buffer.first)]
+    return [(position, entry.batch, entry.view) for position, entry in entries_of(script, name)]
 
 
 def blocked(script: Sites, names: str, reached: Callable[[], bool], within: float) -> float:
@@ -138,34 +140,32 @@ def test_a_fast_joiner_is_admitted_before_a_slow_one() -> None:
 
 
 def test_parts_of_a_site_that_held_a_lot_before_the_split_merge_without_sending_it() -> None:
-    script, apart = parted()
+    script, heal = parted()
     script.send("A", "in one part")
     script.send("G", "in the other")
     script.run(1.0)
     script.world.network.faults.append(wires([script.hosts[name] for name in "ABCG"]))
-    for silence in apart:
-        silence.stop()
+    heal()
     before = script.world.now
     assert blocked(script, "ABCG", stands(script, *"ABCG"), within=20.0) <= BLOCKED_S_MAX
     assert script.world.now - before < 15.0
     script.run(2.0)
     assert buffer_of(script, "G") == buffer_of(script, "C") == buffer_of(script, "B") == buffer_of(script, "A")
-    held = {each.batch.body for each in map(layer(script, "A", RelayLayer).state.buffer.at, range(*span(script))) if each.batch}
+    held = {entry.batch.body for _, entry in entries_of(script, "A") if entry.batch}
     assert sum(any(text.encode() in body for body in held) for text in ("in one part", "in the other")) == 2
     assert layer(script, "A", Unicast).statistics().given_up_frames == 0
 
 
 @pytest.mark.slow
 def test_parts_fetch_the_entries_since_their_split_before_they_merge() -> None:
-    script, apart = parted()
+    script, heal = parted()
     for n in range(6):
         script.send("A", f"{n}" * MIB)
         script.send("G", f"{n + 3}" * MIB)
         script.run(0.2)
     script.run(1.0)
     script.world.network.faults.append(wires([script.hosts[name] for name in "ABCG"]))
-    for silence in apart:
-        silence.stop()
+    heal()
     assert blocked(script, "ABCG", stands(script, *"ABCG"), within=30.0) <= BLOCKED_S_MAX
     script.run(2.0)
     held = buffer_of(script, "A")
@@ -176,20 +176,13 @@ def test_parts_fetch_the_entries_since_their_split_before_they_merge() -> None:
 
 def test_a_hole_between_a_member_and_the_coordinator_of_another_part_does_not_keep_them_apart() -> None:
     """All reach the leader, as a merge requires; the merge brings the member the entries that it cannot fetch."""
-    script, apart = parted()
+    script, heal = parted()
     leads = min("AC", key=lambda name: script[name].local.address)
     plain, other = ("B", "C") if leads == "A" else ("G", "A")
     script.send(other, "in one part")
     script.run(1.0)
-    hole = frozenset([script.hosts[plain].host]), frozenset([script.hosts[other].host])
-    script.world.network.cuts.append(hole)
-    for silence in apart:
-        silence.stop()
+    script.cut(plain, other, "there")
+    heal()
     script.view(*"ABCG", within=25.0)
     script.run(2.0)
     assert all(buffer_of(script, name) == buffer_of(script, "A") for name in "BCG")
-
-
-def span(script: Sites) -> tuple[int, int]:
-    buffer = layer(script, "A", RelayLayer).state.buffer
-    return buffer.first, buffer.end

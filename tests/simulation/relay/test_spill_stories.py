@@ -28,13 +28,12 @@ def cut_off() -> Sites:
     script.form(*"ABCDEF")
     script.linked(*"ABCDEF")
     script.run(SETTLED)
-    stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
+    mend = script.part("ABC", "DEF")
     script.run(15.0)
     for n in range(WORDS):
         script.send("C" if n % 3 else "B", f"w{n}")
         script.run(SOON)
-    for mend in stalls:
-        mend()
+    mend()
     return script
 
 

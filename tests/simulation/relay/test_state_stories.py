@@ -58,18 +58,15 @@ def split(sharing: str) -> Sites:
         script.view(*"ABCG"[: "ABCG".index(name) + 1])
     script.form("D", "E")
     script.linked(*"ABCGDE")
-    apart = script.hold("AB", "CG"), script.hold("CG", "AB")
+    heal = script.lose("AB", "CG")
     script.view("A", "B")
     script.view("C", "G")
     script.run(5.0)
-    script.stall("DE", "CGX")
-    script.stall("CGX", "DE")
+    script.part("DE", "CGX")
     say(script, "D", *WORDS)
     script.everywhere("AB", *WORDS)
-    script.stall("DE", "AB")
-    script.stall("AB", "DE")
-    for silence in apart:
-        silence.stop()
+    script.part("DE", "AB")
+    heal()
     script.view(*"ABCG")
     return script
 

@@ -12,7 +12,7 @@ from sitestack.journal import records
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from tests.harness.linked_sites import ACROSS, Sites, two_sites
+from tests.harness.linked_sites import ACROSS, Sites, formed, two_sites
 from tests.harness.stories import SOON, say, told, verdict
 
 SMALL = BufferConfig(budget_entries=8)
@@ -33,9 +33,7 @@ def _carries(event: Event | Frame, word: str) -> bool:
 @pytest.mark.conforms("REL-8", "REL-33")
 def test_each_member_of_three_sites_delivers_each_message_once() -> None:
     """R12: nothing that came over a bridge goes over another one, nor back."""
-    script = Sites({"NYC": "AB", "SFO": "DE", "LON": "GH"}, BufferConfig())
-    script.form(*"ABDEGH")
-    script.linked(*"ABDEGH")
+    script = formed({"NYC": "AB", "SFO": "DE", "LON": "GH"})
     for name in "BEH":
         say(script, name, f"{name}1", f"{name}2")
     script.run(3.0)
@@ -86,11 +84,10 @@ def test_the_last_message_of_a_member_precedes_the_view_without_it() -> None:
 def test_messages_beyond_the_budget_become_a_gap_and_the_rest_arrives() -> None:
     """R21: neither does the receiver wait for ever, nor does it pass over the hole in silence."""
     script = two_sites(RemoteGap, Data, budget=SMALL)
-    stalls = [script.stall("ABC", "DEF"), script.stall("DEF", "ABC")]
+    mend = script.part("ABC", "DEF")
     script.run(15.0)  # NYC's senders do not wait for SFO any more
     say(script, "C", *[f"c{n}" for n in range(1, 21)])
-    for mend in stalls:
-        mend()
+    mend()
     script.everywhere("DEF", "c20")
     script.run(1.0)
     say(script, "C", "c21")
@@ -181,8 +178,7 @@ def test_the_view_in_which_a_member_begins_to_relay_waits_for_no_bridge(bridges:
     """A dies; B's calls are answered or not, and the view is there in the same turn in which B begins to listen and to call."""
     script = two_sites()
     if bridges == "stalled":
-        script.stall("BC", "DEF")
-        script.stall("DEF", "BC")
+        script.part("BC", "DEF")
     seen: list[tuple[str, float]] = []
     tell = script["B"].on_event
 

@@ -14,7 +14,7 @@ from sitestack.config import Order
 from sitestack.journal import records
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame
-from tests.harness.linked_sites import Sites, two_sites
+from tests.harness.linked_sites import Sites, formed, two_sites
 from tests.harness.stories import SETTLED, numbered, say, verdict
 from tests.simulation.relay.test_pace import Flood
 
@@ -131,10 +131,7 @@ def test_a_joiner_knows_that_a_site_is_offline_after_all_others_die() -> None:
 @pytest.mark.slow
 @pytest.mark.parametrize("order", ["total", "fifo"])
 def test_each_message_amid_site_switches_is_delivered_or_reported_as_a_gap(order: Order) -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig(), order=order)
-    script.form(*"ABCDEF")
-    script.linked(*"ABCDEF")
-    script.run(SETTLED)
+    script = two_sites(order=order)
     there, here = Flood(script, "E", size=200), Flood(script, "B", size=200)
     for _ in range(3):
         for seconds, offline in ((0.4, True), (0.3, False)):
@@ -155,10 +152,7 @@ def test_each_message_amid_site_switches_is_delivered_or_reported_as_a_gap(order
 
 
 def test_messages_in_flight_from_a_site_switched_off_are_dropped_and_arrive_later() -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DEF"}, BufferConfig())
-    script.form(*"ABCDEF")
-    script.linked(*"ABCDEF")
-    script.run(SETTLED)
+    script = two_sites()
     floods = [Flood(script, name, size=200) for name in "DEF"]
     for offline in (True, False) * 3:
         for step in range(40):
@@ -175,10 +169,7 @@ def test_messages_in_flight_from_a_site_switched_off_are_dropped_and_arrive_late
 
 
 def test_the_others_get_everything_and_hold_nothing_for_it() -> None:
-    script = Sites({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, BufferConfig())
-    script.form(*"GHABCDE")
-    script.linked(*"GHABCDE")
-    script.run(SETTLED)
+    script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"})
     switch(script, "B", "SFO", offline=True)
     say(script, "B", *numbered("b", 1, 5))
     script.everybody_has("ABCGH", *numbered("b", 1, 5))
@@ -193,9 +184,7 @@ def test_the_others_get_everything_and_hold_nothing_for_it() -> None:
 
 def test_senders_do_not_wait_for_an_offline_site_that_wait_for_names() -> None:
     """Another site is down, so that the budget is full all the same."""
-    script = Sites({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, BufferConfig(budget_bytes=50_000), wait_for="SFO")
-    script.form(*"GHABCDE")
-    script.linked(*"GHABCDE")
+    script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, budget=BufferConfig(budget_bytes=50_000), wait_for="SFO")
     for name in "GH":
         script.kill(name)
     script.stall("ABC", "DE")

@@ -10,11 +10,10 @@ from relay.events import BridgeSend, Listen
 from relay.unicast import forwarding
 from sitestack.journal import records
 from sitestack.model.frame import Frame
-from sitestack.promises import History, check_all
 from sitestack.stack.turn import STEPS, Step
 from tests.harness.linked_sites import ACROSS, Sites, two_sites
 from tests.harness.script import Script
-from tests.harness.stories import SOON, say, site, verdict
+from tests.harness.stories import SOON, assert_sound, say, site, verdict
 from tests.harness.transcript import texts
 
 
@@ -137,9 +136,7 @@ def test_a_death_between_two_steps_of_a_turn_under_load_breaks_no_promise(name: 
     script.kill_before(name, step)
     script.run(6.0)
     assert not script[name].alive
-    histories = [History.of(each.records, running=each.alive) for each in script.world.processes]
-    report = check_all(histories, quiescent=True, total_order=True)
-    assert [str(violation) for violation in report.violations] == []
+    assert_sound(script.world)
 
 
 def _talk(script: Sites, name: str, n: int) -> None:
