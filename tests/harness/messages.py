@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import TypeVar
 
 from sitestack.model.envelope import KEY, Envelope, wrap
 from sitestack.model.frame import Destination, Frame, Header
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import SITE, address
+
+T = TypeVar("T")
 
 
 def batch_of(origin: str, first: int, count: int = 1, scope: Scope = Scope.ALL, site: str = SITE, size: int = 0) -> Batch:
@@ -73,3 +76,9 @@ def datagrams(effects: Iterable[Effect]) -> list[tuple[Destination, Header]]:
 def drops(effects: Iterable[Effect]) -> list[str]:
     """Return the reasons of drops."""
     return [effect.reason for effect in effects if isinstance(effect, Dropped)]
+
+
+def present(found: T | None) -> T:
+    """Return what was found; the test fails where there is nothing."""
+    assert found is not None
+    return found

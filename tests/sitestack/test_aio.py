@@ -25,6 +25,7 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError
 from sitestack.model.message import Message
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
+from tests.harness.channels import take
 
 SITE: SiteConfig = replace(local("NYC"), discovery=DiscoveryConfig(join_wait_s=0.1, request_interval_s=0.05, settle_s=0.02))
 #: More than any of it takes on a busy machine.
@@ -60,16 +61,6 @@ def stall_portal() -> None:
 
     PORTAL.post(stall)
     begun.wait()
-
-
-async def take(channel: sitestack.aio.Channel, count: int) -> list[Message]:
-    taken: list[Message] = []
-    async for event in channel:
-        if isinstance(event, Message):
-            taken.append(event)
-            if len(taken) == count:
-                break
-    return taken
 
 
 async def _answer(channel: sitestack.aio.Channel) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 from contextlib import suppress
 from dataclasses import replace
+from typing import Any
 
 import pytest
 import trio
@@ -15,12 +16,14 @@ from sitestack.channel.open import make_local
 from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.sending.sending import BURST_BYTES, BURST_MESSAGES
 from sitestack.layers.batching import BatchingStatistics
-from sitestack.model.address import Address
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.envelope import Envelope, wrap
 from sitestack.model.errors import ChannelClosed, ConfigurationError, JoinFailed, LocalError, MessageTooLarge
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching
+from tests.harness.addresses import address
+from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching, with_flow
 
 
 async def test_a_message_contains_its_sender_and_id(autojump_clock: MockClock) -> None:
@@ -141,10 +144,12 @@ async def test_a_sender_without_credit_waits_until_it_has_some(autojump_clock: M
 
 
 async def test_a_reader_that_does_not_read_stops_the_senders(autojump_clock: MockClock) -> None:
-    flow = replace(NYC.protocols.flow_control, window_bytes=50_000, backlog_bytes_max=100_000)
-    config = replace(NYC, protocols=replace(NYC.protocols, flow_control=flow))
     config = with_batching(
-        config, send_credit_bytes=50_000, batch_bytes_max=10_000, window_bytes=50_000, message_bytes_max=10_000
+        with_flow(NYC, window_bytes=50_000, backlog_bytes_max=100_000),
+        send_credit_bytes=50_000,
+        batch_bytes_max=10_000,
+        window_bytes=50_000,
+        message_bytes_max=10_000,
     )
     async with members("A", "B", config=config) as (a, b):
         sent = 0
@@ -164,28 +169,23 @@ async def test_a_reader_that_does_not_read_stops_the_senders(autojump_clock: Moc
             assert len(await take(b, 1_000)) == 1_000
 
 
-async def test_an_oversized_message_is_refused_and_not_sent(autojump_clock: MockClock) -> None:
+NO_SCOPE = r"^the scope is 'all' or 'site', not .*; one member is a target$"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "error", "says"),
+    [
+        ((bytes(1_001),), MessageTooLarge, "1001 bytes are more than the allowed 1000"),
+        *[((bad,), TypeError, f"a message must be bytes, not {type(bad).__name__}") for bad in ("text", 5, None, [b"x"])],
+        *[((b"x", target), LocalError, NO_SCOPE) for target in (address("A"), "SFO")],
+    ],
+)
+async def test_an_unsuitable_message_or_scope_is_refused_and_not_sent(
+    autojump_clock: MockClock, arguments: tuple[Any, ...], error: type[Exception], says: str
+) -> None:
     async with members("A", config=with_batching(NYC, message_bytes_max=1_000)) as (a,):
-        with pytest.raises(MessageTooLarge):
-            await a.send(bytes(1_001))
-        await a.send(b"next")
-        assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
-
-
-async def test_a_message_that_is_not_a_buffer_is_refused_and_not_sent(autojump_clock: MockClock) -> None:
-    async with members("A") as (a,):
-        for bad in ("text", 5, None, [b"x"]):
-            with pytest.raises(TypeError, match=f"a message must be bytes, not {type(bad).__name__}"):
-                await a.send(bad)  # type: ignore[arg-type] # as an application without types would
-        await a.send(b"next")
-        assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
-
-
-async def test_an_invalid_scope_is_refused_in_one_sentence_and_nothing_is_sent(autojump_clock: MockClock) -> None:
-    async with members("A") as (a,):
-        for bad in (a.address, "SFO"):  # a target in its place
-            with pytest.raises(LocalError, match=r"^the scope is 'all' or 'site', not .*; one member is a target$"):
-                await a.send(b"x", bad)  # type: ignore[arg-type] # as an application without types would
+        with pytest.raises(error, match=says):
+            await a.send(*arguments)
         await a.send(b"next")
         assert [(message.payload, message.id.n) for message in await take(a, 1)] == [(b"next", 1)]
 
@@ -262,20 +262,6 @@ async def test_an_error_in_the_block_comes_out_as_it_is(autojump_clock: MockCloc
     assert caught.value is mine
 
 
-async def test_an_error_in_the_stack_ends_the_block(autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch) -> None:
-    def broken(now: float) -> None:
-        raise AssertionError("broken invariant")
-
-    async def be_a_member() -> None:
-        async with members("A") as (a,):
-            monkeypatch.setattr(a._stack, "flush", broken)
-            await a.send(b"x")
-            await trio.sleep_forever()
-
-    with pytest.raises(AssertionError, match="broken invariant"):
-        await be_a_member()
-
-
 async def test_a_join_that_exceeds_its_timeout_raises_join_failed(autojump_clock: MockClock) -> None:
     config = replace(NYC, channel=replace(NYC.channel, join_timeout_s=0.1))
     with pytest.raises(JoinFailed, match=r"site NYC could not be joined within 0\.1 s"):
@@ -295,14 +281,19 @@ async def test_a_configuration_that_cannot_work_is_refused_with_all_its_problems
     ]
 
 
-async def test_a_batch_with_an_invalid_body_is_dropped_and_counted(autojump_clock: MockClock) -> None:
+SECOND_WITHOUT = pack_body([wrap(Envelope(headers={"h": b"1"}), b"first"), b"no envelope"], envelopes=True)
+
+
+@pytest.mark.parametrize(("body", "reason"), [(b"\xff" * 12, "body"), (SECOND_WITHOUT, "envelope")])
+async def test_an_invalid_batch_is_dropped_whole_and_counted(autojump_clock: MockClock, body: bytes, reason: str) -> None:
+    """Also its first message, which could perhaps be read."""
     async with members("A") as (a,):
-        bad = Batch("NYC", a.address, Scope.ALL, 1, 3, b"\xff" * 12)
-        good = Batch("NYC", a.address, Scope.ALL, 4, 1, pack_body([b"good"]))
+        bad = Batch("NYC", a.address, Scope.ALL, 1, 2, body)
+        good = Batch("NYC", a.address, Scope.ALL, 3, 1, pack_body([b"good"]))
         for batch in (bad, good):
             a._inbox.put(Delivery(Address(a.address), batch))
         assert [message.payload for message in await take(a, 1)] == [b"good"]
-        assert a.statistics().stack["drops"] == {"body": 1}
+        assert a.statistics().stack["drops"] == {reason: 1}
 
 
 async def test_a_multicast_without_loopback_is_delivered_at_all_members_but_its_sender(
@@ -324,3 +315,43 @@ async def test_a_multicast_without_loopback_is_delivered_at_all_members_but_its_
             batching = channel.statistics().stack["batching"]
             assert isinstance(batching, BatchingStatistics)
             assert (channel.levels()["stack.batching.outstanding_bytes"].now, batching.messages) == (0, 100)
+
+
+# -- out of band -----------------------------------------------------------------------------------------------------------
+
+
+@pytest.mark.conforms("U2-18")
+async def test_they_reach_their_target_once_and_are_numbered_apart(autojump_clock: MockClock) -> None:
+    async with members("A", "B", "C") as (a, b, c):
+        for n in range(50):
+            await a.send(b"o%d" % n, target=b.address)
+            await a.send(b"u%d" % n, target=b.address, oob=True)
+        await a.send(b"all")
+        taken = await take(b, 101)
+        ordered = [message.payload for message in taken if message.scope is Scope.UNICAST]
+        assert ordered == [b"o%d" % n for n in range(50)]
+        urgent = [message for message in taken if message.scope is Scope.OOB]
+        assert sorted(message.payload for message in urgent) == sorted(b"u%d" % n for n in range(50))
+        assert Message(a.address, b"u0", MessageId("NYC", a.address, Scope.OOB, 1)) in urgent
+        assert [message.payload for message in await take(c, 1)] == [b"all"]
+
+
+@pytest.mark.conforms("U2-18")
+async def test_one_to_oneself_and_one_to_a_proxy_of_a_member_arrive_like_any_other(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        await a.send(b"me", target=a.address, oob=True)
+        await a.send(b"you", target=ProxyUUID(b.address, "NYC"), oob=True)
+        assert [message.payload for message in await take(a, 1)] == [b"me"]
+        assert [message.payload for message in await take(b, 1)] == [b"you"]
+
+
+@pytest.mark.conforms("U2-18")
+async def test_multicasts_and_messages_to_other_sites_cannot_be_out_of_band(autojump_clock: MockClock) -> None:
+    async with members("A", "B") as (a, b):
+        with pytest.raises(LocalError, match="only members of this site get messages out of band"):
+            await a.send(b"x", oob=True)
+        with pytest.raises(LocalError, match="in another site"):
+            await a.send(b"x", target=ProxyUUID(b.address, "SFO"), oob=True)
+        await a.send(b"y", target=b.address, oob=True)
+        [y] = await take(b, 1)
+        assert y.id.n == 1

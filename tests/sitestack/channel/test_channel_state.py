@@ -5,7 +5,7 @@ from __future__ import annotations
 import json
 import random
 from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager, suppress
+from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from dataclasses import dataclass, field, replace
 from typing import Any
 
@@ -23,7 +23,8 @@ from sitestack.model.errors import ChannelClosed, ConfigurationError, StateTooLa
 from sitestack.model.message import Message, Scope
 from sitestack.model.view import View
 from sitestack.transport.memory import MemoryNetwork
-from tests.harness.channels import NYC, one, take, wait_for_view
+from tests.harness.channels import NYC, one, take, wait_for_view, with_batching, with_flow
+from tests.harness.messages import present
 from tests.harness.sockets import until
 from tests.harness.thinned import one_in
 
@@ -58,12 +59,8 @@ class Log:
         self.lines = json.loads(data)
         self.seen.append("state")
 
-    @asynccontextmanager
-    async def open(self, network: MemoryNetwork, name: str, config: SiteConfig) -> AsyncIterator[Channel]:
-        async with open_channel(
-            config, name=name, transport=network.open(), get_state=self.get_state, set_state=self.set_state
-        ) as channel:
-            yield channel
+    def open(self, network: MemoryNetwork, name: str, config: SiteConfig) -> AbstractAsyncContextManager[Channel]:
+        return one(network, name, config, get_state=self.get_state, set_state=self.set_state)
 
     async def run(
         self, network: MemoryNetwork, name: str, config: SiteConfig, *, task_status: trio.TaskStatus[Channel]
@@ -120,8 +117,7 @@ async def write(log: Log, name: str, count: int, interval_s: float = 0.0) -> Non
 
 
 def level(log: Log, name: str) -> int:
-    assert log.channel is not None
-    return log.channel.levels()[f"stack.state_transfer.{name}"].now
+    return present(log.channel).levels()[f"stack.state_transfer.{name}"].now
 
 
 async def test_a_joiner_gets_the_state_then_its_first_view_then_messages(autojump_clock: MockClock) -> None:
@@ -283,11 +279,11 @@ async def test_the_first_joiner_continues_without_the_state_when_all_its_holders
 async def test_a_joiner_that_waits_slows_the_writers_down_instead_of_growing(autojump_clock: MockClock) -> None:
     """And its provider has no credit to send to it, but for the state."""
     config = with_state()
-    flow = replace(config.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=50_000)
-    batching = replace(config.protocols.batching, message_bytes_max=20_000, batch_bytes_max=10_000, window_bytes=20_000)
-    batching = replace(batching, send_credit_bytes=40_000)
-    channel = replace(config.channel, backlog_policy="slow")
-    config = replace(config, channel=channel, protocols=replace(config.protocols, flow_control=flow, batching=batching))
+    config = with_flow(config, window_bytes=20_000, backlog_bytes_max=50_000)
+    config = with_batching(
+        config, message_bytes_max=20_000, batch_bytes_max=10_000, window_bytes=20_000, send_credit_bytes=40_000
+    )
+    config = replace(config, channel=replace(config.channel, backlog_policy="slow"))
     async with site(config) as start:
         a, b = await start("A"), await start("B")
         a.pause = trio.Event()
@@ -316,8 +312,7 @@ async def test_a_state_that_is_too_large_is_an_error_of_the_joiner_alone(autojum
         async with b.open(network, "B", config) as b.channel:
             with trio.fail_after(10), pytest.raises(StateTooLarge, match="204 bytes, of 100 at most"):
                 await b.receive()
-        assert a.channel is not None
-        await wait_for_view(a.channel, 1)
+        await wait_for_view(present(a.channel), 1)
         nursery.cancel_scope.cancel()
 
 
@@ -342,10 +337,8 @@ async def test_a_provider_failure_is_reported_to_the_joiner_and_the_next_join_su
             except (TypeError, RuntimeError) as error:
                 errors.append(error)
 
-    async with (
-        open_channel(NYC, name="A", transport=network.open(), get_state=get_state, set_state=lambda _: None) as a,
-        trio.open_nursery() as nursery,
-    ):
+    opening = one(network, "A", get_state=get_state, set_state=lambda _: None)
+    async with opening as a, trio.open_nursery() as nursery:
         nursery.start_soon(provide, a)
         b = Log()
         async with b.open(network, "B", NYC) as b.channel:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import random
-from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
@@ -18,9 +17,8 @@ from sitestack.config import SITE_CHARS_MAX, Order, SiteConfig, local, named_hos
 from sitestack.layers.batching import SIZE_BYTES, BatchingConfig
 from sitestack.model.address import Physical
 from sitestack.seal.key_ring import KeyRing
-from sitestack.transport.memory import MemoryNetwork
 from sitestack.transport.udp import UdpStatistics
-from tests.harness.channels import members, take, wait_for_view
+from tests.harness.channels import members, take, together
 from tests.sitestack.seal.parties import KEY
 
 #: With less, a slow machine makes two sites out of members that start together; with more, tests take longer.
@@ -37,15 +35,9 @@ def config() -> SiteConfig:
 async def test_a_site_over_multicast_delivers_everything_in_one_order() -> None:
     site = config()
     with trio.fail_after(30):
-        async with (
-            open_channel(site, name="A") as a,
-            open_channel(site, name="B") as b,
-            open_channel(site, name="C") as c,
-        ):
-            channels = [a, b, c]
+        async with together(*[open_channel(site, name=name) for name in "ABC"]) as channels:
 
             async def talk(channel: Channel) -> None:
-                await wait_for_view(channel, 3)
                 for n in range(2_000):
                     await channel.send(f"{channel.name} {n} ".encode() * 10)
 
@@ -54,7 +46,7 @@ async def test_a_site_over_multicast_delivers_everything_in_one_order() -> None:
                     nursery.start_soon(talk, channel)
             taken = [await take(channel, 6_000) for channel in channels]
             assert taken[0] == taken[1] == taken[2]
-            numbers = a.statistics().transport
+            numbers = channels[0].statistics().transport
             assert isinstance(numbers, UdpStatistics)
             assert numbers.received_datagrams > 0
 
@@ -68,8 +60,8 @@ async def test_a_site_without_multicast_finds_its_members_by_the_name_of_one() -
     first = replace(named, transport=loopback)
     other = replace(named, transport=replace(loopback, port=0))
     with trio.fail_after(30):
-        async with open_channel(first, name="A") as a, open_channel(other, name="B") as b, open_channel(other, name="C") as c:
-            await wait_for_view(a, 3)
+        openings = [open_channel(config, name=name) for config, name in ((first, "A"), (other, "B"), (other, "C"))]
+        async with together(*openings) as [a, b, c]:
             await c.send(b"x" * 100_000)
             for channel in (a, b, c):
                 assert [message.source for message in await take(channel, 1)] == [c.address]
@@ -118,13 +110,7 @@ async def _batches(sender: Channel, receiver: Channel, count: int) -> list[int]:
 
 @pytest.mark.parametrize("order", ["total", "fifo"])
 async def test_a_full_batch_fits_into_one_sealed_datagram(order: Order, autojump_clock: MockClock) -> None:
-    config, network, ring = replace(LONGEST, order=order), MemoryNetwork(), KeyRing.of(KEY)
-    async with AsyncExitStack() as stack:
-        a, b = [
-            await stack.enter_async_context(open_channel(config, name=name, keys=ring, transport=network.open()))
-            for name in "AB"
-        ]
-        await wait_for_view(a, 2)
+    async with members("A", "B", config=replace(LONGEST, order=order), keys=KeyRing.of(KEY)) as (a, b):
         assert FULL in await _batches(b, a, 20 * FULL)
         for channel in (a, b):
             assert channel.levels()["stack.fragment.member_bytes"].high == 0

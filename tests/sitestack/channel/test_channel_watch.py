@@ -18,7 +18,8 @@ from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig
 from sitestack.layers.failure_detection import FailureDetectionStatistics
 from sitestack.transport.watch import WatchStatistics
-from tests.harness.channels import wait_for_view
+from tests.harness.channels import together, wait_for_view
+from tests.harness.messages import present
 from tests.sitestack.channel.test_channel_udp import JOIN_WAIT_S, config
 
 _MEMBER = f"""
@@ -26,6 +27,7 @@ import sys, trio
 from dataclasses import replace
 from sitestack.config import local
 from sitestack.channel.open import open_channel
+from tests.harness.messages import present
 
 async def main():
     site = local(sys.argv[1])
@@ -63,9 +65,7 @@ async def join(site: SiteConfig, name: str, count: int) -> AsyncIterator[Channel
 
 
 def watching(channel: Channel) -> WatchStatistics:
-    statistics = channel.statistics().watch
-    assert statistics is not None
-    return statistics
+    return present(channel.statistics().watch)
 
 
 def suspicions(channel: Channel) -> int:
@@ -109,9 +109,7 @@ async def test_a_stopped_coordinator_is_not_suspected_before_the_timeout() -> No
 async def test_a_leaving_member_is_out_of_the_view_before_its_connections_close() -> None:
     site = config()
     with trio.fail_after(30):
-        async with open_channel(site, name="A") as a, open_channel(site, name="B") as b, open_channel(site, name="C") as c:
-            for channel in (a, b, c):
-                await wait_for_view(channel, 3)
+        async with together(*[open_channel(site, name=name) for name in "ABC"]) as [a, b, c]:
             await settled(b, 2)
             for leaver, left in ((a, 2), (c, 1)):
                 await leaver.leave()

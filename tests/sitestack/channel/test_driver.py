@@ -97,8 +97,8 @@ async def test_the_number_of_turns_of_a_stream_is_bounded_by_its_full_batches(au
         assert sum(after.immediate_turns - earlier.immediate_turns for after, earlier in pairs) <= 6
 
 
-@pytest.mark.parametrize("how", ["multicast", "unicast"])
-async def test_an_error_of_a_turn_inside_send_is_raised_by_the_channel(
+@pytest.mark.parametrize("how", ["multicast", "unicast", "amid a stream"])
+async def test_an_error_of_a_turn_inside_send_or_after_it_ends_the_block(
     autojump_clock: MockClock, monkeypatch: pytest.MonkeyPatch, how: str
 ) -> None:
     sent: list[bool] = []
@@ -108,7 +108,8 @@ async def test_an_error_of_a_turn_inside_send_is_raised_by_the_channel(
 
     async def be_a_member() -> None:
         async with members("A") as (a,):
-            await become_idle(a)
+            if how != "amid a stream":
+                await become_idle(a)
             monkeypatch.setattr(a._stack, "flush", broken)
             await a.send(b"x", target=a.address if how == "unicast" else None)
             sent.append(True)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator
-from contextlib import AbstractAsyncContextManager, asynccontextmanager
+from contextlib import asynccontextmanager
 from dataclasses import dataclass, field, replace
 from typing import Literal
 
@@ -12,13 +12,12 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.channel import Channel
-from sitestack.channel.open import open_channel
 from sitestack.config import Order, SiteConfig
 from sitestack.model.errors import SlowConsumer
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message
 from sitestack.transport.memory import MemoryNetwork
-from tests.harness.channels import NYC, members, one, wait_for_view, with_batching
+from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching, with_flow
 
 
 def with_policy(policy: Literal["exclude", "gap", "slow"]) -> SiteConfig:
@@ -62,19 +61,19 @@ async def flooded(config: SiteConfig) -> AsyncIterator[Flooded]:
         nursery.cancel_scope.cancel()
 
 
+async def take_slowly(channel: Channel) -> None:
+    async for _ in channel:
+        await trio.sleep(0.1)
+
+
 @pytest.mark.slow
 async def test_a_non_reading_member_is_excluded_after_the_hold_time_and_others_continue(autojump_clock: MockClock) -> None:
+    """Reading and sending there tell why."""
     async with flooded(with_policy("exclude")) as site:
         await trio.sleep(20)
         assert 4.0 <= site.longest_s < 4.0 + 2.0
         assert len(site.a.view.members) == 2
         assert trio.current_time() - site.last_s < 0.1
-
-
-@pytest.mark.long
-async def test_reading_and_sending_at_an_excluded_member_raise_slow_consumer(autojump_clock: MockClock) -> None:
-    async with flooded(with_policy("exclude")) as site:
-        await trio.sleep(20)
         for attempt in (site.c.__anext__, lambda: site.c.send(b"late")):
             with pytest.raises(SlowConsumer, match="C in NYC has left: its application took nothing for 4 s"):
                 await attempt()
@@ -89,13 +88,7 @@ async def test_with_the_policy_slow_the_site_waits_however_long(autojump_clock: 
 
 async def test_a_slowly_reading_member_stays_and_its_site_continues(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site, trio.open_nursery() as nursery:
-
-        async def take_slowly() -> None:
-            while True:
-                await site.c.__anext__()
-                await trio.sleep(0.1)
-
-        nursery.start_soon(take_slowly)
+        nursery.start_soon(take_slowly, site.c)
         await trio.sleep(60)
         assert len(site.a.view.members) == 3
         assert trio.current_time() - site.last_s < 10
@@ -105,16 +98,12 @@ async def test_a_slowly_reading_member_stays_and_its_site_continues(autojump_clo
 async def test_a_member_that_reads_the_messages_of_a_batch_one_by_one_stays(autojump_clock: MockClock) -> None:
     async with flooded(with_policy("exclude")) as site, trio.open_nursery() as nursery:
 
-        async def take_slowly() -> None:
-            async for _ in site.c:
-                await trio.sleep(0.1)
-
         async def send_batches() -> None:
             while True:
                 await site.a.send_many([b"x"] * 500)
                 await trio.sleep(0.1)
 
-        nursery.start_soon(take_slowly)
+        nursery.start_soon(take_slowly, site.c)
         nursery.start_soon(send_batches)
         await trio.sleep(20)
         assert len(site.a.view.members) == 3
@@ -137,14 +126,7 @@ async def test_a_non_reading_member_stays_while_no_member_waits_for_it(autojump_
         await a.send(b"x")
         await trio.sleep(60)
         assert len(a.view.members) == 2
-        assert [event.payload async for event in _first_message(b)] == [b"x"]
-
-
-async def _first_message(channel: Channel) -> AsyncIterator[Message]:
-    async for event in channel:
-        if isinstance(event, Message):
-            yield event
-            return
+        assert [message.payload for message in await take(b, 1)] == [b"x"]
 
 
 @pytest.mark.slow
@@ -180,8 +162,7 @@ async def test_a_member_that_reads_again_is_waited_for_again(autojump_clock: Moc
 
 def with_backlog(order: Order = "total") -> SiteConfig:
     """Bounds so small that a few dozen answers reach them."""
-    flow = replace(NYC.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=80_000)
-    config = replace(NYC, order=order, protocols=replace(NYC.protocols, flow_control=flow))
+    config = with_flow(replace(NYC, order=order), window_bytes=20_000, backlog_bytes_max=80_000)
     return with_batching(config, message_bytes_max=10_000, batch_bytes_max=4_000, window_bytes=10_000, send_credit_bytes=40_000)
 
 
@@ -226,8 +207,7 @@ async def test_a_provider_that_answers_messages_still_provides_a_state_to_a_join
     taken: list[bytes] = []
     go = trio.Event()
 
-    def open_one(name: str) -> AbstractAsyncContextManager[Channel]:
-        return open_channel(config, name=name, transport=network.open(), get_state=lambda: b"state", set_state=taken.append)
+    state = {"get_state": lambda: b"state", "set_state": taken.append}
 
     async def provide(channel: Channel) -> None:
         async for event in channel:
@@ -235,12 +215,12 @@ async def test_a_provider_that_answers_messages_still_provides_a_state_to_a_join
                 await go.wait()
                 await channel.send(b"r" * 2_000, loopback=False)
 
-    async with open_one("A") as a, trio.open_nursery() as nursery:
+    async with one(network, "A", config, **state) as a, trio.open_nursery() as nursery:
         nursery.start_soon(provide, a)
         for _ in range(200):
             await a.send(b"q" * 100)
         await trio.sleep(1)
-        async with open_one("C") as c:
+        async with one(network, "C", config, **state) as c:
             go.set()
             seen: dict[str, int] = {}
             with trio.move_on_after(60):

@@ -4,9 +4,8 @@ from __future__ import annotations
 
 import errno
 import os
-import random
 import socket
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
@@ -14,14 +13,14 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.presence.sockets import open_sockets
-from sitestack.config import ANY_INTERFACE, ANY_IPV6, ChannelConfig, SiteConfig, TransportConfig, lan, local, named_hosts
+from sitestack.config import ANY_INTERFACE, ANY_IPV6, ChannelConfig, SiteConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError, NoNetwork
 from sitestack.transport import interfaces
 from sitestack.transport.interfaces import not_bound, route_towards
 from sitestack.transport.udp import RENEW_INTERVAL_S, GroupMembership, UdpTransport
 from tests.harness.addresses import local_of
-from tests.sitestack.transport.descriptors import no_descriptors
+from tests.sitestack.transport.conftest import Open, no_descriptors
 
 GROUP, SEED = "239.192.0.1", "10.9.0.2"
 #: Where there are routes to, and by which address of this machine; from when on.
@@ -91,9 +90,6 @@ def test_which_addresses_a_machine_has() -> None:
         assert interfaces.is_here(elsewhere)
 
 
-LOOPBACK = TransportConfig(interface="127.0.0.1")
-
-
 class Interface:
     """Stands before the sockets of a member and behaves as if the interface were away."""
 
@@ -129,17 +125,8 @@ class Interface:
 
 
 @pytest.fixture
-def group() -> Physical:
-    rng = random.Random(os.getpid() ^ random.SystemRandom().getrandbits(32))
-    return Physical(f"239.251.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(20_000, 30_000))
-
-
-@pytest.fixture
-def members(group: Physical) -> Iterator[tuple[UdpTransport, UdpTransport]]:
-    one, other = UdpTransport(LOOPBACK, group), UdpTransport(LOOPBACK, group)
-    yield one, other
-    one.close()
-    other.close()
+def members(udp: Open) -> tuple[UdpTransport, UdpTransport]:
+    return udp(), udp()
 
 
 @pytest.mark.parametrize("sending_says", [errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH])

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import replace
 
 import pytest
@@ -12,9 +10,8 @@ import trio
 from trio.testing import MockClock
 
 from relay_lab.drills.layout import draw_group
-from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
-from sitestack.config import SiteConfig, TransportConfig, local
+from sitestack.config import TransportConfig
 from sitestack.model.address import Physical
 from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.seal.key_ring import KeyRing, SiteKey
@@ -24,7 +21,7 @@ from sitestack.transport.memory import MemoryNetwork
 from sitestack.transport.sealed import REFUSED_PAUSE_S, SealedTransport
 from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import UdpTransport
-from tests.harness.channels import take, wait_for_view
+from tests.harness.channels import NYC, members, one, take, together
 from tests.harness.sockets import until
 
 KEYS, OTHER = KeyRing.of(bytes(32)), SiteKey(bytes([1]) * 32)
@@ -148,33 +145,17 @@ async def test_over_real_sockets(kind: str) -> None:
     said = [b"%d %s" % (number, HELLO) for number in range(200)]
     for each in said:
         a.say(each, b.place)
-    with trio.fail_after(10):
-        while len(b.heard) < len(said):
-            a.listen()
-            b.listen()
-            await trio.sleep(0.001)
+    await until(lambda: len(b.heard) >= len(said), a.listen, b.listen)
     b.say(HELLO, a.place)
-    with trio.fail_after(10):
-        while not a.heard:
-            a.listen()
-            b.listen()
-            await trio.sleep(0.001)
+    await until(lambda: len(a.heard) > 0, a.listen, b.listen)
     assert (b.heard, a.heard) == (said, [HELLO])
     a.transport.close()
     b.transport.close()
 
 
-@asynccontextmanager
-async def site(*names: str, config: SiteConfig, keys: KeyRing | None) -> AsyncIterator[list[Channel]]:
-    async with AsyncExitStack() as stack:
-        channels = [await stack.enter_async_context(open_channel(config, name=name, keys=keys)) for name in names]
-        for channel in channels:
-            await wait_for_view(channel, len(names))
-        yield channels
-
-
 async def test_members_with_one_key_are_a_site_over_udp() -> None:
-    async with site("A", "B", "C", config=replace(local("NYC"), transport=drawn()), keys=KEYS) as [a, b, c]:
+    config = replace(NYC, transport=drawn())
+    async with together(*[open_channel(config, name=name, keys=KEYS) for name in "ABC"]) as [a, b, c]:
         for number in range(100):
             await a.send(b"%d" % number)
         for each in (a, b, c):
@@ -185,8 +166,8 @@ async def test_members_with_one_key_are_a_site_over_udp() -> None:
 
 
 async def test_large_messages_fit_into_sealed_datagrams() -> None:
-    config = replace(local("NYC"), transport=replace(drawn(), datagram_bytes_max=65_507))
-    async with site("A", "B", config=config, keys=KEYS) as [a, b]:
+    config = replace(NYC, transport=replace(drawn(), datagram_bytes_max=65_507))
+    async with together(*[open_channel(config, name=name, keys=KEYS) for name in "AB"]) as [a, b]:
         await a.send(bytes(1 << 20))
         [message] = await take(b, 1)
         assert len(message.payload) == 1 << 20
@@ -205,11 +186,8 @@ async def test_large_messages_fit_into_sealed_datagrams() -> None:
 async def test_members_that_differ_in_keys_never_form_a_view(
     first: KeyRing | None, second: KeyRing | None, reasons: tuple[str, str], autojump_clock: MockClock
 ) -> None:
-    network, config = MemoryNetwork(), local("NYC")
-    async with (
-        open_channel(config, name="A", keys=first, transport=network.open()) as a,
-        open_channel(config, name="B", keys=second, transport=network.open()) as b,
-    ):
+    network = MemoryNetwork()
+    async with one(network, "A", keys=first) as a, one(network, "B", keys=second) as b:
         await trio.sleep(60)
         assert (len(a.view.members), len(b.view.members)) == (1, 1)
         for channel, reason in ((a, reasons[0]), (b, reasons[1])):
@@ -219,13 +197,8 @@ async def test_members_that_differ_in_keys_never_form_a_view(
 async def test_members_join_without_waiting_longer_for_their_introductions(autojump_clock: MockClock) -> None:
     taken = []
     for keys in (None, KEYS):
-        network = MemoryNetwork()
         began = trio.current_time()
-        async with (
-            open_channel(local("NYC"), name="A", keys=keys, transport=network.open()) as a,
-            open_channel(local("NYC"), name="B", keys=keys, transport=network.open()),
-        ):
-            await wait_for_view(a, 2)
+        async with members("A", "B", keys=keys):
             taken.append(trio.current_time() - began)
     assert taken[1] == pytest.approx(taken[0], abs=0.1)
 
@@ -233,7 +206,7 @@ async def test_members_join_without_waiting_longer_for_their_introductions(autoj
 async def test_a_copy_to_another_member_does_not_make_it_report_the_receiver_dead(autojump_clock: MockClock) -> None:
     """A stranger copies A's datagram for B to C, which sees it for the first time: C must not answer that B is gone."""
     network = MemoryNetwork()
-    async with site_in(network, "A", "B", "C") as [a, b, c]:
+    async with members("A", "B", "C", network=network, keys=KEYS) as [a, b, c]:
         carry = network.carry
         [third] = c.transport.physical()
 
@@ -250,18 +223,6 @@ async def test_a_copy_to_another_member_does_not_make_it_report_the_receiver_dea
         assert [len(each.view.members) for each in (a, b, c)] == [3, 3, 3]
         assert a.view.id == b.view.id == c.view.id
         assert a.view.id.counter == 3, "there was no view in between"
-
-
-@asynccontextmanager
-async def site_in(network: MemoryNetwork, *names: str) -> AsyncIterator[list[Channel]]:
-    async with AsyncExitStack() as stack:
-        channels = [
-            await stack.enter_async_context(open_channel(local("NYC"), name=name, keys=KEYS, transport=network.open()))
-            for name in names
-        ]
-        for channel in channels:
-            await wait_for_view(channel, len(names))
-        yield channels
 
 
 async def test_a_flood_of_unsealed_datagrams_is_processed_at_a_bounded_rate(autojump_clock: MockClock) -> None:

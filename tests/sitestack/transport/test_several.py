@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import random
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import replace
@@ -11,6 +10,7 @@ import pytest
 import trio
 from trio.testing import MockClock
 
+from relay_lab.drills.layout import draw_group
 from sitestack.channel.open import open_channel
 from sitestack.config import MORE_INTERFACES_MAX, SiteConfig, TransportConfig, find_problems
 from sitestack.model.address import Physical
@@ -18,8 +18,9 @@ from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing
 from sitestack.transport import several
 from sitestack.transport.several import ROUTE_S, SeveralUdp
-from tests.harness.channels import take, wait_for_view
-from tests.sitestack.transport.descriptors import no_descriptors
+from tests.harness.channels import take, together
+from tests.harness.messages import present
+from tests.sitestack.transport.conftest import no_descriptors
 
 ONE, OTHER = "127.0.0.1", "127.0.0.2"
 BOTH = TransportConfig(interface=ONE, more_interfaces=(OTHER,))
@@ -28,8 +29,7 @@ BOTH = TransportConfig(interface=ONE, more_interfaces=(OTHER,))
 @pytest.fixture
 def config() -> TransportConfig:
     """Both interfaces, and a group that no other test uses."""
-    rng = random.SystemRandom()
-    host, port = f"239.252.{rng.randrange(256)}.{rng.randrange(1, 255)}", rng.randrange(20_000, 30_000)
+    host, port = draw_group()
     return replace(BOTH, multicast_group=host, multicast_port=port)
 
 
@@ -72,8 +72,7 @@ async def test_a_member_has_an_address_on_each_network_and_is_reached_at_all_of_
     assert [place.host for place in b.physical()] == [ONE, OTHER]
     a.send([(place, str(place).encode()) for place in b.physical()])
     assert sorted([data for data, _ in await heard(b, 2)]) == sorted([str(place).encode() for place in b.physical()])
-    listener = b.listener()
-    assert listener is not None
+    listener = present(b.listener())
     assert listener.getsockname() == b.physical()[0], "others watch it at its first address"
 
 
@@ -168,8 +167,7 @@ async def test_members_on_several_interfaces_appear_once_and_deliver_each_messag
     """Discovery, heartbeats and messages of all kinds come in four copies each; with keys the seal drops three of them."""
     nyc = SiteConfig("NYC", transport=config)
     with trio.fail_after(60):
-        async with open_channel(nyc, name="A", keys=keys) as a, open_channel(nyc, name="B", keys=keys) as b:
-            await wait_for_view(a, 2)
+        async with together(*[open_channel(nyc, name=name, keys=keys) for name in "AB"]) as [a, b]:
             for n in range(20):
                 await a.send(b"all %d" % n)
                 await b.send(b"you %d" % n, target=a.address)

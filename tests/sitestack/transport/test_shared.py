@@ -27,6 +27,7 @@ from sitestack.transport.watch import Watcher
 from sitestack.wire.codec import Codec
 from sitestack.wire.slices import DIGEST_BYTES, Slice
 from tests.harness.addresses import address
+from tests.harness.messages import present
 from tests.harness.sockets import until
 
 A = address("A")
@@ -243,8 +244,7 @@ class TestDesk:
         monkeypatch.setattr(watch, "ANSWER_TIMEOUT_S", 0.2)
         async with open_transport(SITE) as transport, trio.open_nursery() as nursery:
             part = transport.open(SITE, proofs)
-            desk = part.listener()
-            assert desk is not None
+            desk = present(part.listener())
             place = part.physical()[0]
             watcher = Watcher(A, "A in NYC", desk, lambda event: None, nursery, [place], proofs)
             strangers = [await trio.open_tcp_stream(*place) for _ in range(2 * watch.PENDING_MAX)]
@@ -263,8 +263,7 @@ class TestDesk:
         one, other = Proofs("NYC", KeyRing.of(bytes(32))), Proofs("SFO", KeyRing.of(bytes(32)))
         async with open_transport(SITE) as transport, trio.open_nursery() as nursery:
             part = transport.open(SITE, one)
-            desk = part.listener()
-            assert desk is not None
+            desk = present(part.listener())
             place = part.physical()[0]
             Watcher(A, "A in NYC", desk, lambda event: None, nursery, [place], one)
             async with await trio.open_tcp_stream(*place) as stranger:

@@ -4,22 +4,21 @@ from __future__ import annotations
 
 import socket
 from collections.abc import AsyncIterator
-from contextlib import asynccontextmanager, suppress
+from contextlib import ExitStack, asynccontextmanager, suppress
 
 import pytest
 import trio
 
-from sitestack.config import TransportConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import CheckMember, Event, Gone
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport import tcp, watch
 from sitestack.transport.interfaces import bind_pair
-from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.watch import Watcher
 from tests.harness.addresses import address
 from tests.harness.sockets import until
+from tests.sitestack.transport.test_tcp import arriving, place, transports
 
 A, B, C = map(address, "ABC")
 KEYS, OTHER = KeyRing.of(bytes(32)), KeyRing.of(bytes([1]) * 32)
@@ -151,79 +150,40 @@ async def copy(source: trio.SocketStream, to: trio.SocketStream) -> None:
                 await to.send_all(data)
 
 
-CONFIG = TransportConfig(kind="tcp", interface="127.0.0.1")
-GROUP = Physical("239.192.7.77", 45_999)
-
-
-def transports(count: int, keys: KeyRing | None = KEYS) -> list[TcpTransport]:
-    proofs = None if keys is None else Proofs("NYC", keys)
-    return [TcpTransport(CONFIG, GROUP, proofs) for _ in range(count)]
-
-
-def place(transport: TcpTransport) -> Physical:
-    [found] = transport.physical()
-    return found
-
-
-async def heard_by(receiver: TcpTransport, *others: TcpTransport, count: int = 1) -> list[bytes]:
-    heard: list[bytes] = []
-    with trio.fail_after(10):
-        while len(heard) < count:
-            heard += [data for data, _ in receiver.receive()]
-            for each in others:
-                each.receive()
-            await trio.sleep(0.001)
-    return heard
-
-
 class TestTcpTransport:
     """The connections that carry datagrams where there is no UDP."""
 
     async def test_many_strangers_do_not_keep_a_member_out(self) -> None:
-        a, b = transports(2)
-        strangers = []
-        for _ in range(3 * tcp.PENDING_MAX):
-            strangers.append(socket.create_connection(place(a)))
-            a.receive()
-        b.send([(place(a), b"hello"), (place(a), b"again")])
-        assert await heard_by(a, b, count=2) == [b"hello", b"again"]
-        a.send([(place(b), b"answer")])
-        assert await heard_by(b, a) == [b"answer"]
-        assert a.levels()["pending"].now <= tcp.PENDING_MAX
-        assert a.statistics().unproven >= 2 * tcp.PENDING_MAX - 1
-        for stranger in strangers:
-            stranger.close()
-        a.close()
-        b.close()
+        with transports(2, keys=KEYS) as [a, b], ExitStack() as strangers:
+            for _ in range(3 * tcp.PENDING_MAX):
+                strangers.enter_context(socket.create_connection(place(a)))
+                a.receive()
+            b.send([(place(a), b"hello"), (place(a), b"again")])
+            assert [data for data, _ in await arriving(a, b, count=2)] == [b"hello", b"again"]
+            a.send([(place(b), b"answer")])
+            assert [data for data, _ in await arriving(b, a, count=1)] == [b"answer"]
+            assert a.levels()["pending"].now <= tcp.PENDING_MAX
+            assert a.statistics().unproven >= 2 * tcp.PENDING_MAX - 1
 
     @pytest.mark.parametrize("keys", [KEYS, None])
     async def test_a_silent_connection_is_closed_after_the_greeting_timeout(
         self, keys: KeyRing | None, monkeypatch: pytest.MonkeyPatch
     ) -> None:
         monkeypatch.setattr(tcp, "GREETING_TIMEOUT_S", 0.1)
-        [a] = transports(1, keys)
-        with socket.create_connection(place(a)):
-            with trio.fail_after(5):
-                while not a.statistics().unproven:
-                    a.receive()
-                    await trio.sleep(0.01)
-        assert a.levels()["connections"].now == 0
-        a.close()
+        with transports(1, keys=keys) as [a]:
+            with socket.create_connection(place(a)):
+                await until(lambda: a.statistics().unproven > 0, a.receive)
+            assert a.levels()["connections"].now == 0
 
     async def test_a_connection_without_a_challenge_is_made_again(self, monkeypatch: pytest.MonkeyPatch) -> None:
         """The network failed right after the connection was made: neither end sends anything that could fail."""
         monkeypatch.setattr(tcp, "CONNECT_TIMEOUT_S", 0.1)
         monkeypatch.setattr(tcp, "GREETING_TIMEOUT_S", 0.1)
-        [a] = transports(1)
-        with socket.create_server(("127.0.0.1", 0)) as silent, trio.fail_after(5):
-            while a.statistics().connections_made < 3:
-                a.send([(Physical(*silent.getsockname()), b"hello")])
-                a.receive()
-                await trio.sleep(0.01)
-        a.close()
+        with transports(1, keys=KEYS) as [a], socket.create_server(("127.0.0.1", 0)) as silent:
+            hello = (Physical(*silent.getsockname()), b"hello")
+            await until(lambda: a.statistics().connections_made >= 3, lambda: a.send([hello]), a.receive)
 
     async def test_a_greeting_without_a_sound_proof_is_refused(self) -> None:
-        [a] = transports(1)
         frames = [
             tcp.MAGIC + b"\x01\x00127.0.0.1",
             tcp.MAGIC + b"\x01\x00127.0.0.1" + bytes(PROOF_BYTES),
@@ -231,23 +191,20 @@ class TestTcpTransport:
             bytes(256),
             bytes(257),
         ]
-        for count, frame in enumerate(frames, 1):
-            with socket.create_connection(place(a)) as stranger:
-                stranger.sendall(tcp._frame(frame) + tcp._frame(b"a datagram"))
-                with trio.fail_after(5):
+        with transports(1, keys=KEYS) as [a]:
+            for count, frame in enumerate(frames, 1):
+                with socket.create_connection(place(a)) as stranger, trio.fail_after(5):
+                    stranger.sendall(tcp._frame(frame) + tcp._frame(b"a datagram"))
                     while a.statistics().unproven + a.statistics().broken < count:
                         assert a.receive() == []
                         await trio.sleep(0.001)
-        a.close()
 
     async def test_members_that_differ_in_keys_receive_no_datagrams_from_each_other(self) -> None:
-        [a], [b], [c] = transports(1), transports(1, OTHER), transports(1, None)
-        for each in (b, c):
-            each.send([(place(a), b"hello")])
-            a.send([(place(each), b"hello")])
-        for _ in range(100):
-            assert a.receive() == b.receive() == []
-            assert all(data.startswith(tcp.SEALED_MAGIC) for data, _ in c.receive()), "it is told a nonce, and no datagram"
-            await trio.sleep(0.002)
-        for each in (a, b, c):
-            each.close()
+        with transports(1, keys=KEYS) as [a], transports(1, keys=OTHER) as [b], transports(1) as [c]:
+            for each in (b, c):
+                each.send([(place(a), b"hello")])
+                a.send([(place(each), b"hello")])
+            for _ in range(100):
+                assert a.receive() == b.receive() == []
+                assert all(data.startswith(tcp.SEALED_MAGIC) for data, _ in c.receive()), "it is told a nonce, and no datagram"
+                await trio.sleep(0.002)

@@ -32,7 +32,8 @@ def all_see(members: Collection[Member]) -> Callable[[], bool]:
 
 
 async def go_on(members: Collection[Member]) -> None:
-    """Wait until each receives more from all, itself included."""
+    """Wait until all see each other, and each receives more from all, itself included."""
+    await until(all_see(members))
     for sender in members:
         marks = {member: member.last(sender.name) + SOME for member in members}
         await until(lambda marks=marks, sender=sender: all(each.last(sender.name) >= mark for each, mark in marks.items()))  # type: ignore[misc]
@@ -73,7 +74,6 @@ async def start_translated(subnets: Subnets) -> list[Member]:
 async def test_members_in_routed_subnets_find_each_other_by_hosts_and_send_to_each() -> None:
     async with open_subnets(3) as subnets:
         members = await start(subnets, "A", "B", "C")
-        await until(all_see(members))
         await go_on(members)
         lost_nothing(members)
 
@@ -83,15 +83,12 @@ async def test_a_pod_that_moves_under_load_is_found_where_it_is_and_not_where_it
     """Killed, and started with its name in another subnet; then so is the coordinator, which is named to the others."""
     async with open_subnets(3) as subnets:
         a, b, c = await start(subnets, "A", "B", "C")
-        await until(all_see([a, b, c]))
         await go_on([a, b, c])
         c.kill()
         moved = await start_again(subnets, "C")
-        await until(all_see([a, b, moved]))
         await go_on([a, b, moved])
         a.kill()
         members = [b, moved, await start_again(subnets, "A")]
-        await until(all_see(members))
         await go_on(members)
         lost_nothing(members)
         names = sorted(name for name, _ in b.heard)
@@ -104,7 +101,6 @@ async def test_a_member_readdressed_under_load_continues_at_its_new_address(numb
     """It is the same process, with the same UUID; the first one coordinates, and is named to the others."""
     async with open_subnets(3) as subnets:
         members = [await subnets.member(each, name, hosts(subnets), PORT, interface="eth0") for each, name in enumerate("ABC")]
-        await until(all_see(members))
         await go_on(members)
         views = [len(each.views) for each in members]
         await subnets.readdress(number, f"198.18.{number}.77")
@@ -123,7 +119,6 @@ async def test_a_member_behind_address_translation_is_reached_at_its_external_ad
                 f"ip route replace blackhole {subnets.address(2)} table 50; ip rule add iif {interface} table 50"
             )
         members = await start_translated(subnets)
-        await until(all_see(members))
         await go_on(members)
         lost_nothing(members)
 
@@ -132,7 +127,6 @@ async def test_a_member_behind_address_translation_is_reached_at_its_external_ad
 async def test_a_member_whose_external_address_vanishes_under_load_is_reached_at_its_own_and_not_missed() -> None:
     async with open_subnets(3) as subnets:
         members = await start_translated(subnets)
-        await until(all_see(members))
         await go_on(members)
         views = [len(each.views) for each in members]
         await subnets.router(f"ip route replace blackhole {EXTERNAL} && ip rule del iif r2 table 100")

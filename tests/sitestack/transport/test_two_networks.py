@@ -29,6 +29,7 @@ from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport.udp import UdpTransport
 from tests.harness.channels import take, wait_for_view
+from tests.harness.messages import present
 from tests.harness.sockets import free_port
 
 #: Tells that the namespace is there, and holds it until its standard input ends. IPv6 addresses outlive a link that is down.
@@ -68,8 +69,7 @@ class Process:
         return line.decode()
 
     async def tell(self, line: str) -> None:
-        assert self._process.stdin is not None
-        await self._process.stdin.send_all(line.encode() + b"\n")
+        await present(self._process.stdin).send_all(line.encode() + b"\n")
 
 
 @asynccontextmanager
@@ -80,8 +80,7 @@ async def running(command: Sequence[str]) -> AsyncIterator[Process]:
         yield Process(process)
     finally:
         with trio.CancelScope(shield=True):
-            assert process.stdin is not None
-            await process.stdin.aclose()
+            await present(process.stdin).aclose()
             with trio.move_on_after(LIMIT_S):
                 await process.wait()
             if process.returncode is None:

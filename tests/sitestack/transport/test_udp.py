@@ -5,44 +5,20 @@ from __future__ import annotations
 import errno
 import itertools
 import os
-import random
 import socket
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+import sys
+from collections.abc import Iterator
 from dataclasses import replace
 
 import pytest
 import trio
 
-from sitestack.config import TransportConfig
+from sitestack.config import TransportConfig, lan
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport import interfaces
-from sitestack.transport.udp import UdpTransport
-
-LOOPBACK = TransportConfig(interface="127.0.0.1")
-Open = Callable[..., UdpTransport]
-
-
-@pytest.fixture
-def group() -> Physical:
-    rng = random.Random(os.getpid() ^ random.SystemRandom().getrandbits(32))
-    return Physical(
-        f"239.{rng.randrange(193, 250)}.{rng.randrange(256)}.{rng.randrange(1, 255)}",
-        rng.randrange(20_000, 30_000),
-    )
-
-
-@pytest.fixture
-def udp(group: Physical) -> Iterator[Open]:
-    with ExitStack() as stack:
-
-        def make(config: TransportConfig = LOOPBACK) -> UdpTransport:
-            transport = UdpTransport(config, group)
-            stack.callback(transport.close)
-            return transport
-
-        yield make
+from sitestack.transport.udp import _IP_MULTICAST_ALL, UdpTransport
+from tests.sitestack.transport.conftest import LOOPBACK, Open
 
 
 async def receive(transport: UdpTransport, count: int) -> list[bytes]:
@@ -87,15 +63,10 @@ async def test_many_datagrams_arrive_in_order_and_a_turn_reads_at_most_its_share
 
 
 async def test_groups_on_one_machine_do_not_receive_each_other(udp: Open, group: Physical) -> None:
-    other = Physical(f"{group.host.rpartition('.')[0]}.255", group.port)
-    stranger = UdpTransport(LOOPBACK, other)
-    try:
-        a, b = udp(), udp()
-        stranger.send([(None, b"theirs")])
-        a.send([(None, b"ours")])
-        assert await receive(b, 1) == [b"ours"]
-    finally:
-        stranger.close()
+    a, b, stranger = udp(), udp(), udp(of=Physical(f"{group.host.rpartition('.')[0]}.255", group.port))
+    stranger.send([(None, b"theirs")])
+    a.send([(None, b"ours")])
+    assert await receive(b, 1) == [b"ours"]
 
 
 class FullSocket:
@@ -225,3 +196,64 @@ async def test_closing_gives_back_every_descriptor_and_may_be_repeated(udp: Open
     a.close()
     assert len(os.listdir("/proc/self/fd")) == before
     assert a.statistics().receive_buffer_bytes == 0
+
+
+# -- how far multicasts go, and which are heard (C24): the own group, through the own interface, no router away ------------
+
+
+INTERFACE = socket.inet_aton("127.0.0.1")
+
+
+def test_a_multicast_is_passed_on_by_no_router_unless_that_is_configured(udp: Open) -> None:
+    assert lan("NYC").transport.multicast_ttl_hops == 1
+    for transport, hops in ((udp(), 1), (udp(replace(LOOPBACK, multicast_ttl_hops=3)), 3)):
+        assert transport._unicast.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_TTL) == hops
+        assert transport._unicast.getsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, 4) == INTERFACE
+
+
+def test_the_sockets_are_bound_to_the_interface_and_to_the_group_and_not_to_everything(udp: Open, group: Physical) -> None:
+    own, heard = udp()._sockets
+    assert own.getsockname()[0] == "127.0.0.1"
+    assert heard.getsockname() == tuple(group)
+    if sys.platform == "linux":
+        assert heard.getsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL) == 0
+
+
+@pytest.fixture
+def sender() -> Iterator[socket.socket]:
+    """A socket that sends multicasts through the loopback interface."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as sock:
+        sock.setsockopt(socket.IPPROTO_IP, socket.IP_MULTICAST_IF, INTERFACE)
+        yield sock
+
+
+async def test_datagrams_to_another_group_or_to_the_port_itself_are_not_received(
+    udp: Open, group: Physical, sender: socket.socket
+) -> None:
+    """A neighbour on this machine has joined the other group, so the system does deliver its datagrams here."""
+    other = Physical(f"{group.host.rpartition('.')[0]}.{(int(group.host.rpartition('.')[2]) + 1) % 255}", group.port)
+    transport, neighbour = udp(), udp(of=other)
+    for place in (other, Physical("127.0.0.1", group.port), group):
+        sender.sendto(f"to {place}".encode(), place)
+    assert await receive(transport, 1) == [f"to {group}".encode()]
+    assert await receive(neighbour, 1) == [f"to {other}".encode()]
+
+
+@pytest.mark.conforms("LA-24")
+async def test_a_socket_of_several_sites_receives_only_the_groups_that_it_has_joined(
+    udp: Open, group: Physical, sender: socket.socket
+) -> None:
+    """The socket is bound to no group, so the system also delivers datagrams for the port itself."""
+    one, two, foreign = (Physical(f"239.194.7.{n}", group.port) for n in range(1, 4))
+    transport = udp(replace(LOOPBACK, multicast_port=group.port), None)
+    udp(of=foreign)
+    transport.join(one)
+    transport.join(two)
+    for place in (foreign, Physical("127.0.0.1", one.port), one, two):
+        sender.sendto(f"to {place}".encode(), place)
+    assert await receive(transport, 2) == [f"to {one}".encode(), f"to {two}".encode()]
+    assert transport.statistics().misdirected_datagrams == 1
+    transport.leave(one)
+    for place in (one, two):
+        sender.sendto(f"to {place}".encode(), place)
+    assert await receive(transport, 1) == [f"to {two}".encode()]

@@ -21,7 +21,7 @@ from sitestack.transport.interfaces import bind_pair
 from sitestack.transport.watch import MAGIC, SHARED_MAGIC, Watcher
 from tests.harness.addresses import address
 from tests.harness.sockets import until
-from tests.sitestack.transport.descriptors import no_descriptors
+from tests.sitestack.transport.conftest import no_descriptors
 
 A, B, C = map(address, "ABC")
 #: Long enough for anything that must not happen.

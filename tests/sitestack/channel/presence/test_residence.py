@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import socket
-from contextlib import AsyncExitStack
 from dataclasses import replace
 
 import pytest
@@ -20,7 +19,8 @@ from sitestack.model.view import View
 from sitestack.seal.key_ring import KeyRing
 from sitestack.transport.udp import UdpStatistics, UdpTransport
 from sitestack.transport.watch import WatchStatistics
-from tests.harness.channels import wait_for_view
+from tests.harness.channels import together
+from tests.harness.messages import present
 from tests.harness.sockets import until
 from tests.sitestack.channel.test_channel_udp import config
 
@@ -53,8 +53,7 @@ class Reader:
 
 
 def watched(channel: Channel) -> WatchStatistics:
-    watcher = channel._residence.watcher
-    assert watcher is not None
+    watcher = present(channel._residence.watcher)
     return watcher.statistics()
 
 
@@ -82,18 +81,13 @@ async def test_a_member_continues_at_a_new_address_without_loss_or_view_change(
     monkeypatch.setattr(residence, "find_host", lambda _: ELSEWHERE if gone else None)
     site = config()
     with trio.fail_after(60):
-        async with AsyncExitStack() as stack:
-            channels = {
-                name: await stack.enter_async_context(open_channel(at(site, name), name=name, keys=keys)) for name in HOMES
-            }
-            for channel in channels.values():
-                await wait_for_view(channel, 3)
-            async with trio.open_nursery() as nursery:
-                readers = [Reader(channel) for channel in channels.values()]
-                for reader in readers:
-                    nursery.start_soon(reader.read)
-                await go_and_look(channels, readers, mover, gone)
-                nursery.cancel_scope.cancel()
+        openings = [open_channel(at(site, name), name=name, keys=keys) for name in HOMES]
+        async with together(*openings) as channels, trio.open_nursery() as nursery:
+            readers = [Reader(channel) for channel in channels]
+            for reader in readers:
+                nursery.start_soon(reader.read)
+            await go_and_look(dict(zip(HOMES, channels, strict=True)), readers, mover, gone)
+            nursery.cancel_scope.cancel()
     for listener in silent:
         listener.close()
 
@@ -160,8 +154,7 @@ async def test_a_member_that_ends_while_it_moves_leaves_no_socket_behind(monkeyp
         async with open_channel(at(config(), "A"), name="A"):
             await trio.sleep_forever()
     [former] = kept
-    assert former is not None
-    assert former.fileno() == -1
+    assert present(former).fileno() == -1
 
 
 @pytest.mark.conforms("LA-4")

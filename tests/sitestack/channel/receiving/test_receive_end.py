@@ -1,4 +1,6 @@
-"""The end of a channel that an application reads: its backlog, and the messages that a state contains."""
+"""The end of a channel that an application reads: its backlog, and the messages that a state contains, with its numbers: the
+last multicast of each stream in it.
+"""
 
 from __future__ import annotations
 
@@ -8,10 +10,10 @@ import pytest
 import trio
 from trio.testing import MockClock, wait_all_tasks_blocked
 
-from sitestack.channel.receiving.inbox import Delivery, Inbox, cost_bytes
+from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark, cost_bytes
 from sitestack.channel.receiving.receive_end import ReceiveEnd
 from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, join_extras, split_extras
-from sitestack.channel.receiving.state_handover import SharedState, StateHandover
+from sitestack.channel.receiving.state_handover import NUMBERS_MAX, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.model.address import Address
 from sitestack.model.envelope import wrap_keyed
@@ -20,20 +22,18 @@ from sitestack.model.events import Credit, Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.roster import Roster
-from sitestack.model.state_events import Baseline, GiveSnapshot, SiteStateArrived
-from tests.harness.addresses import address
-from tests.harness.messages import batch_of
+from sitestack.model.state_events import Baseline, GiveSnapshot, SiteStateArrived, SnapshotGiven, StateArrived
+from tests.harness.addresses import address, view_of
+from tests.harness.messages import batch_of, present
+from tests.sitestack.channel.receiving.test_state_extras import A, Handed, delivery, filled, started
 
-A = address("A")
 BOUND = 8_000
 
 
 def test_a_backlog_that_an_installed_state_has_emptied_is_reported() -> None:
     """Else senders wait for ever: the application has nothing to read, and so reports nothing."""
-    inbox: Inbox[Any] = Inbox()
-    reported: list[Event] = []
-    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
-    end = ReceiveEnd(inbox, state, reported.append, BOUND, lambda _: None)
+    handed = Handed(backlog_bytes_max=BOUND)
+    inbox, end, reported = handed.inbox, handed.end, handed.reported
     for n in range(1, 4):
         inbox.put(Delivery(A, batch_of("A", n, site="SFO", size=BOUND), Roster("NYC", ())))
     end.refresh()
@@ -48,9 +48,8 @@ def test_a_backlog_that_an_installed_state_has_emptied_is_reported() -> None:
 
 async def test_messages_that_come_again_after_the_state_are_taken_out_with_their_keys(autojump_clock: MockClock) -> None:
     """The joiner's part was ahead of the part that provides the state."""
-    inbox: Inbox[Any] = Inbox()
-    keys = MessageKeys()
-    state = StateHandover(SharedState(bytes, lambda _: None), inbox, keys, lambda _: None, 1 << 20)
+    handed = Handed()
+    inbox, keys, state = handed.inbox, handed.keys, handed.handover
     again = [keyed_batch("SFO", A, n) for n in (2, 3)]
     rest = [keyed_batch("SFO", A, 1), keyed_batch("SFO", address("B"), 2), keyed_batch("NYC", A, 2)]
     for each in (*rest, *again):
@@ -88,13 +87,13 @@ async def test_reading_is_reported_once_for_an_eighth_of_the_bound() -> None:
 
 async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_another_is_dropped() -> None:
     """Its scope is `site`, so the contents of the state do not name it, but its keys do."""
-    inbox: Inbox[Any] = Inbox()
-    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
+    handed = Handed()
+    inbox = handed.inbox
     wrapped = [wrap_keyed(b"k%d" % n, None, b"x") for n in range(4)]
     inbox.put(Delivery(A, Batch("NYC", A, Scope.SITE, 0, 4, pack_body(wrapped, envelopes=True)), Roster("NYC", ())))
     key = StateKey(b"k1", "NYC", A, Scope.SITE, 1, bytes(32), 0.0)
     data = join_extras(StateExtras((), (key,)), b"state", 1 << 20)
-    state.handle(SiteStateArrived(data, {}, {}))
+    handed.handover.handle(SiteStateArrived(data, {}, {}))
     assert [item.batch for item in inbox._items if isinstance(item, Delivery)] == [
         Batch("NYC", A, Scope.SITE, 0, 1, pack_body(wrapped[:1], envelopes=True)),
         Batch("NYC", A, Scope.SITE, 2, 2, pack_body(wrapped[2:], envelopes=True)),
@@ -104,27 +103,26 @@ async def test_a_waiting_message_of_this_site_that_came_back_with_the_state_of_a
 
 async def test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot(autojump_clock: MockClock) -> None:
     """Else the other site reports messages as lost that it delivers after the state."""
-    inbox: Inbox[Any] = Inbox()
-    given: list[Any] = []
-    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
+    handed = Handed(backlog_bytes_max=BOUND)
+    inbox, state, end = handed.inbox, handed.handover, handed.end
     state.withheld = False
-    end = ReceiveEnd(inbox, state, given.append, BOUND, lambda _: None)
     inbox.put(Delivery(A, batch_of("A", 1), Roster("NYC", ())))
     state.handle(GiveSnapshot(1))
     inbox.put(Delivery(A, batch_of("A", 2), Roster("NYC", ())))
     end.skip()
-    given.clear()
+    handed.reported.clear()
     gaps = [Gap("NYC", A, n, n, GapReason.BACKLOG) for n in (1, 2)]
     with trio.fail_after(1):
         assert [await anext(end), await anext(end)] == gaps
-    assert split_extras(given[0].data)[0].gaps == (gaps[0],)
+    given = handed.reported[0]
+    assert isinstance(given, SnapshotGiven)
+    assert split_extras(present(given.data))[0].gaps == (gaps[0],)
 
 
 async def test_a_damaged_state_is_an_error_of_an_idle_reader(autojump_clock: MockClock) -> None:
-    inbox: Inbox[Any] = Inbox()
-    state = StateHandover(SharedState(bytes, lambda _: None), inbox, MessageKeys(), lambda _: None, 1 << 20)
+    handed = Handed()
+    state, end = handed.handover, handed.end
     state.withheld = False
-    end = ReceiveEnd(inbox, state, lambda _: None, BOUND, lambda _: None)
     async with trio.open_nursery() as nursery:
 
         async def read() -> None:
@@ -140,15 +138,60 @@ async def test_a_damaged_state_is_an_error_of_an_idle_reader(autojump_clock: Moc
 
 async def test_of_messages_that_a_fetched_state_lacks_only_read_ones_are_a_gap(autojump_clock: MockClock) -> None:
     """The others are waiting, and follow. `flushed` reports the gap too."""
-    inbox: Inbox[Any] = Inbox()
-    keys, noted = MessageKeys(), list[Gap]()
-    state = StateHandover(SharedState(bytes, lambda _: None), inbox, keys, noted.append, 1 << 20)
+    handed = Handed()
+    inbox, keys = handed.inbox, handed.keys
     batches = [keyed_batch("LON", A, n) for n in range(4, 8)]
     for batch in batches:
         keys.unseen(batch)
     for batch in batches[2:]:
         inbox.put(Delivery(A, batch, Roster("NYC", ())))
-    state.handle(SiteStateArrived(b"state", {"LON": {A: 3}}, {"LON": {A: 7, address("B"): 2}}))
+    handed.handover.handle(SiteStateArrived(b"state", {"LON": {A: 3}}, {"LON": {A: 7, address("B"): 2}}))
     gaps = [Gap("LON", A, 4, 5, GapReason.NOT_HELD), Gap("LON", address("B"), 1, 2, GapReason.NOT_HELD)]
-    assert [item for item in inbox._items if isinstance(item, Gap)] == gaps == noted
+    assert [item for item in inbox._items if isinstance(item, Gap)] == gaps == handed.noted
     assert [list(keys.unseen(batch)) for batch in batches] == [[batches[0]], [batches[1]], [], []]
+
+
+# -- the numbers that travel with a state ----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("majority", [True, False])
+async def test_a_state_without_numbers_contains_what_precedes_its_view_or_nothing(
+    autojump_clock: MockClock, majority: bool
+) -> None:
+    """A provider of release 0.2.0 names none. It knows no `when_split: majority`, where none means that it has read nothing."""
+    view, early, late = view_of(9, "AB"), delivery(1, 1), delivery(1, 2)
+    joiner = filled(view, [early], [late], majority)
+    joiner.handover.handle(StateArrived(view.id, b"state"))
+    items = [view, early, late] if majority else [view, late]
+    assert await joiner.reads(len(items)) == items
+    assert len(joiner.inbox) == 0
+
+
+async def test_numbers_do_not_travel_to_another_site(autojump_clock: MockClock) -> None:
+    provider, given = started(), list[Any]()
+    provider.inbox.put(delivery(1, 1))
+    await provider.reads(1)
+    provider.handover.handle(GiveSnapshot(1))
+    provider.handover.reach(StateMark(1), given.append)
+    assert [each.data for each in given] == [b"state"]
+
+
+async def test_an_older_gap_of_a_state_lowers_no_number_of_the_next_one(autojump_clock: MockClock) -> None:
+    provider, old = started(), Gap("NYC", A, 1, 1, GapReason.BACKLOG)
+    for item in (old, delivery(1, 2)):
+        provider.inbox.put(item)
+    await provider.reads(2)
+    view = view_of(9, "AB")
+    joiner = filled(view, [], [])
+    joiner.handover.handle(StateArrived(view.id, provider.given()))
+    assert await joiner.reads(2) == [view, old]
+    assert split_extras(joiner.given())[0].numbers == (("NYC", A, Scope.ALL, 2),)
+
+
+def test_the_numbers_of_a_state_are_those_of_the_latest_streams() -> None:
+    provider = started()
+    for number in range(NUMBERS_MAX + 1):
+        provider.handover.count(("NYC", Address(number.to_bytes(16, "big")), Scope.ALL), 1)
+        provider.handover.count(("NYC", A, Scope.ALL), number + 1)
+    numbers = split_extras(provider.given())[0].numbers
+    assert (len(numbers), numbers[-1]) == (NUMBERS_MAX, ("NYC", A, Scope.ALL, NUMBERS_MAX + 1))

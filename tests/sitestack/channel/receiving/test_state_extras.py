@@ -14,27 +14,27 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.channel.channel import Channel
-from sitestack.channel.open import open_channel
 from sitestack.channel.receiving.inbox import Delivery, Inbox, StateMark
 from sitestack.channel.receiving.receive_end import ReceiveEnd
 from sitestack.channel.receiving.state_extras import MARK, StateExtras, StateKey, StateNumber, join_extras, split_extras
 from sitestack.channel.receiving.state_handover import SharedState, StateHandover
 from sitestack.channel.sending.message_keys import MessageKeys
 from sitestack.config import ChannelConfig, SiteConfig
-from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError, StateUnavailable
+from sitestack.model.events import Event
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Batch, Message, MessageId, Scope, pack_body
 from sitestack.model.state_events import Baseline, GiveState, SiteStateArrived, StateArrived
 from sitestack.model.view import View, ViewId
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.addresses import address, view_of
-from tests.harness.channels import NYC, wait_for_view, with_batching
+from tests.harness.channels import NYC, one, wait_for_view, with_batching, with_flow
 from tests.harness.messages import keyed_body
 from tests.harness.sockets import until
 
-A_GAP = Gap("NYC", address("A"), 3, 9, GapReason.BACKLOG)
-A_KEY = StateKey(b"order 7", "NYC", address("A"), Scope.ALL, 4, bytes(32), 1.5)
+A = address("A")
+A_GAP = Gap("NYC", A, 3, 9, GapReason.BACKLOG)
+A_KEY = StateKey(b"order 7", "NYC", A, Scope.ALL, 4, bytes(32), 1.5)
 
 
 @dataclass
@@ -70,7 +70,7 @@ async def replica(
     network: MemoryNetwork, nursery: trio.Nursery, name: str, config: SiteConfig = NYC
 ) -> AsyncIterator[tuple[Channel, Replica]]:
     mine = Replica()
-    async with open_channel(config, name=name, transport=network.open(), get_state=mine.get, set_state=mine.set) as channel:
+    async with one(network, name, config, get_state=mine.get, set_state=mine.set) as channel:
         nursery.start_soon(mine.read, channel)
         yield channel, mine
 
@@ -78,8 +78,7 @@ async def replica(
 def impatient() -> SiteConfig:
     """Members whose backlog of 200 kB becomes a gap after two seconds."""
     config = replace(NYC, channel=ChannelConfig(backlog_policy="gap", backlog_hold_s=2.0))
-    flow = replace(config.protocols.flow_control, backlog_bytes_max=200_000, window_bytes=65_536)
-    config = replace(config, protocols=replace(config.protocols, flow_control=flow))
+    config = with_flow(config, backlog_bytes_max=200_000, window_bytes=65_536)
     return with_batching(config, message_bytes_max=100_000, batch_bytes_max=60_000)
 
 
@@ -121,8 +120,7 @@ async def test_a_site_does_not_wait_for_a_joiner_whose_provider_does_not_read(au
         provider.pause = trio.Event()
         await a.send(b"first")
         await until(lambda: provider.events[-1:] == whole.events[-1:])
-        opened = open_channel(config, name="J", transport=network.open(), get_state=mine.get, set_state=mine.set)
-        async with opened as joiner:
+        async with one(network, "J", config, get_state=mine.get, set_state=mine.set) as joiner:
             nursery.start_soon(refused_the_state, joiner)
             with trio.fail_after(60):
                 for _ in range(40):
@@ -192,18 +190,20 @@ def history(last: int, reason: GapReason = GapReason.BEFORE_BASELINE) -> Gap:
 
 
 class Handed:
-    """The state of one application, and the gaps that were put into its inbox."""
+    """The state of one application, the end at which it reads, and the gaps that were put into its inbox."""
 
-    def __init__(self, majority: bool = False) -> None:
+    def __init__(self, majority: bool = False, backlog_bytes_max: int = 1 << 20) -> None:
         self.inbox: Inbox[Any] = Inbox()
         self.keys = MessageKeys()
+        self.noted: list[Gap] = []
+        self.reported: list[Event] = []
         shared = SharedState(lambda: b"state", lambda data: None)
-        self.handover = StateHandover(shared, self.inbox, self.keys, lambda gap: None, 1 << 20, majority)
-        self._end = ReceiveEnd(self.inbox, self.handover, lambda event: None, 1 << 20, lambda batch: None)
+        self.handover = StateHandover(shared, self.inbox, self.keys, self.noted.append, 1 << 20, majority)
+        self.end = ReceiveEnd(self.inbox, self.handover, self.reported.append, backlog_bytes_max, lambda batch: None)
 
     async def reads(self, items: int) -> list[object]:
         with trio.fail_after(1):
-            return [await anext(self._end) for _ in range(items)]
+            return [await anext(self.end) for _ in range(items)]
 
     def given(self) -> bytes:
         """Return the state at a new view, with its extras."""
@@ -234,7 +234,7 @@ def test_history_before_a_baseline_travels_with_the_state_and_only_another_site_
 
 
 def test_a_member_that_goes_on_without_a_state_has_no_history_from_before_its_join() -> None:
-    for event in (StateArrived(ViewId(3, address("A")), None), SiteStateArrived(None, {}, {})):
+    for event in (StateArrived(ViewId(3, A), None), SiteStateArrived(None, {}, {})):
         alone = Handed()
         alone.handover.handle(of_lon(15, at_join=True))
         assert split_extras(alone.given())[0].gaps == ()
@@ -246,9 +246,9 @@ def test_history_of_the_own_site_only_is_kept_with_the_state_of_another_site() -
     """No other site has such messages: a companion that delivered them loses them to this state, and is told."""
     member = Handed()
     for scope in (Scope.ALL, Scope.SITE):
-        member.handover.handle(Baseline("NYC", {address("A"): 6}, at_join=True, scope=scope))
+        member.handover.handle(Baseline("NYC", {A: 6}, at_join=True, scope=scope))
     member.handover.handle(SiteStateArrived(join_extras(StateExtras((), (), ()), b"state", 1 << 20), {}, {}))
-    gap = Gap("NYC", address("A"), 1, 6, GapReason.BEFORE_BASELINE, Scope.SITE)
+    gap = Gap("NYC", A, 1, 6, GapReason.BEFORE_BASELINE, Scope.SITE)
     assert split_extras(member.given())[0].gaps == (gap,)
 
 
@@ -428,19 +428,18 @@ def test_damaged_extras_are_refused() -> None:
 async def test_adopted_keys_expire_by_their_age(autojump_clock: MockClock) -> None:
     keys, copy = MessageKeys(keys_max=3, age_s=10.0), MessageKeys(keys_max=3, age_s=10.0)
     for n in (1, 2):
-        assert keys.unseen(Batch("NYC", address("A"), Scope.ALL, n, 1, keyed_body(b"x", key=b"%d" % n)))
+        assert keys.unseen(Batch("NYC", A, Scope.ALL, n, 1, keyed_body(b"x", key=b"%d" % n)))
         await trio.sleep(4)
-    assert copy.unseen(Batch("NYC", address("A"), Scope.ALL, 3, 1, keyed_body(b"x", key=b"1")))
+    assert copy.unseen(Batch("NYC", A, Scope.ALL, 3, 1, keyed_body(b"x", key=b"1")))
     copy.adopt(keys.carried(2))
     assert copy.known(b"1") is not None
-    assert copy.known(b"1").id == MessageId("NYC", address("A"), Scope.ALL, 1)  # type: ignore[union-attr]
+    assert copy.known(b"1").id == MessageId("NYC", A, Scope.ALL, 1)  # type: ignore[union-attr]
     await trio.sleep(3)
     assert copy.known(b"1") is None
     assert copy.known(b"2") is not None
     assert keys.carried(1) == (), "what was delivered after the mark is not in the state"
 
 
-A = Address(b"\x01" * 16)
 VIEW = View(ViewId(3, A), ViewId(1, A), (A,), ("A",))
 
 

@@ -17,9 +17,8 @@ from sitestack.channel.receiving.inbox import Delivery
 from sitestack.channel.sending.sending import PORTION_BYTES, PORTION_MESSAGES, Reach, portions
 from sitestack.layers.batching import SIZE_BYTES
 from sitestack.model.address import AllOf, ProxyUUID, RelayOf
-from sitestack.model.envelope import Envelope, wrap
 from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
-from sitestack.model.message import Batch, Message, Scope, pack_body
+from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import NYC, members, one, take, wait_for_view, with_batching
 
@@ -176,17 +175,6 @@ async def test_a_flush_names_a_member_that_does_not_answer(autojump_clock: MockC
             assert flushed.lacks == {c.address: Lack.NO_ANSWER}
             assert (set(flushed.has), flushed.everywhere) == ({a.address, b.address}, False)
         assert (await a.flushed(timeout_s=30)).everywhere
-
-
-async def test_a_batch_with_an_invalid_envelope_is_dropped_whole_and_counted(autojump_clock: MockClock) -> None:
-    """Also its first message, which could be read."""
-    async with members("A") as (a,):
-        body = pack_body([wrap(Envelope(headers={"h": b"1"}), b"first"), b"no envelope"], envelopes=True)
-        good = pack_body([b"good"])
-        for first, count, each in ((1, 2, body), (3, 1, good)):
-            a._inbox.put(Delivery(a.address, Batch("NYC", a.address, Scope.ALL, first, count, each)))
-        assert [message.payload for message in await take(a, 1)] == [b"good"]
-        assert a.statistics().stack["drops"] == {"envelope": 1}
 
 
 async def test_a_list_comes_like_as_many_single_messages(autojump_clock: MockClock) -> None:

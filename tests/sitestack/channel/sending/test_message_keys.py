@@ -22,6 +22,7 @@ from sitestack.model.message import Batch, Message, Scope, pack_body
 from tests.harness.addresses import address
 from tests.harness.channels import NYC, members, take, with_batching
 from tests.harness.messages import keyed_body
+from tests.sitestack.channel.test_slow_consumer import with_policy
 
 
 def batch_of(key: bytes, n: int = 1, payload: bytes = b"x") -> Batch:
@@ -262,13 +263,7 @@ async def test_a_silent_repeat_leaves_nothing_behind(autojump_clock: MockClock) 
 
 
 async def test_a_keyed_message_that_became_a_gap_is_shown_when_it_is_sent_again(autojump_clock: MockClock) -> None:
-    flow = replace(NYC.protocols.flow_control, window_bytes=20_000, backlog_bytes_max=80_000)
-    channel = replace(NYC.channel, backlog_policy="gap", backlog_hold_s=2.0)
-    config = replace(NYC, channel=channel, protocols=replace(NYC.protocols, flow_control=flow))
-    config = with_batching(
-        config, message_bytes_max=10_000, batch_bytes_max=4_000, window_bytes=10_000, send_credit_bytes=40_000
-    )
-    async with members("A", "X", config=config) as (a, x), trio.open_nursery() as nursery:
+    async with members("A", "X", config=with_policy("gap")) as (a, x), trio.open_nursery() as nursery:
 
         async def discard() -> None:
             async for _ in a:
