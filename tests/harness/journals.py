@@ -5,7 +5,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Literal
+from typing import Any, Literal
 
 from relay.journal import JournalOptions, JournalStore
 from relay.journal.store import SegmentFile, create_file
@@ -56,39 +56,16 @@ class Journal:
     def delivers(self, send: records.Send, gseq: int | None, vid: ViewId, gvec: Mapping[str, ViewId]) -> None:
         """Deliver a batch, at a place in the stream of this process's site."""
         via: Literal["local", "relay"] = "local" if send.site == self.site else "relay"
-        self.records.append(
-            records.Deliver(
-                *self.clock(),
-                send.site,
-                send.origin,
-                send.scope,
-                send.first,
-                send.count,
-                via,
-                gseq,
-                vid,
-                gvec,
-                send.sizes,
-                send.digest,
-            )
-        )
+        deliver = records.Deliver(*self._head(send), via, gseq, vid, gvec, send.sizes, send.digest)
+        self.records.append(deliver)
 
     def fails(self, send: records.Send, certainty: Certainty) -> None:
         """Report a batch of this process as unreachable."""
-        self.records.append(
-            records.Unreach(
-                *self.clock(),
-                send.site,
-                send.origin,
-                send.scope,
-                send.first,
-                send.count,
-                send.target,
-                send.target_site,
-                "gone",
-                certainty,
-            )
-        )
+        self.records.append(records.Unreach(*self._head(send), send.target, send.target_site, "gone", certainty))
+
+    def _head(self, send: records.Send) -> tuple[int, int, str, Address, Scope, int, int]:
+        """The time now, and the fields that tell a batch from all others."""
+        return (*self.clock(), send.site, send.origin, send.scope, send.first, send.count)
 
 
 class Told(Journal):
@@ -157,6 +134,21 @@ class Told(Journal):
         return History.of(self.records, running=fate is Fate.RUNNING)
 
 
+class Every:
+    """Several journals to which the same happens: each method of `Told` is called on each of them."""
+
+    def __init__(self, *told: Told) -> None:
+        self._told = told
+
+    def __getattr__(self, name: str) -> Callable[..., Every]:
+        def tell(*arguments: Any, **more: Any) -> Every:
+            for each in self._told:
+                getattr(each, name)(*arguments, **more)
+            return self
+
+        return tell
+
+
 def paused_sender(held: bool, founded: bool = False) -> tuple[Told, Told, Told]:
     """A stood still after it had sent 1, and joins B, and C who came meanwhile; `held`: B had delivered it before C came.
 
@@ -169,15 +161,12 @@ def paused_sender(held: bool, founded: bool = False) -> tuple[Told, Told, Told]:
     b.view("2B", "B")
     if founded:
         c.view("1C", "C", lineage="1C")
-    for each in (b, c):
-        each.view("3B", "BC", subs=[("1C", "C"), ("2B", "B")] if founded else ())
-    for each in (a, b, c):
-        each.view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
+    Every(b, c).view("3B", "BC", subs=[("1C", "C"), ("2B", "B")] if founded else ())
+    Every(a, b, c).view("4A", "ABC", lineage="4A", subs=[("2A", "A"), ("3B", "BC")])
     a.deliver("A", 1).send(2)
     if not held:
         b.deliver("A", 1)
-    for each in (a, b, c):
-        each.deliver("A", 2)
+    Every(a, b, c).deliver("A", 2)
     return a, b, c
 
 
@@ -186,16 +175,12 @@ def outlived_sender() -> tuple[Told, ...]:
     a, b, c, d = Told("NYC", "A").view("1A", "AB"), Told("NYC", "B").view("1A", "AB"), Told("NYC", "C"), Told("NYC", "D")
     a.send(1).view("2A", "A", lineage="2A")
     b.deliver("A", 1).view("2B", "B")
-    for each in (b, c):
-        each.view("3B", "BC")
+    Every(b, c).view("3B", "BC")
     c.view("4C", "C")
-    for each in (c, d):
-        each.view("5C", "CD")
-    for each in (a, c, d):
-        each.view("6A", "ACD", lineage="6A", subs=[("2A", "A"), ("5C", "CD")])
+    Every(c, d).view("5C", "CD")
+    Every(a, c, d).view("6A", "ACD", lineage="6A", subs=[("2A", "A"), ("5C", "CD")])
     a.deliver("A", 1).send(2)
-    for each in (a, c, d):
-        each.deliver("A", 2)
+    Every(a, c, d).deliver("A", 2)
     return a, b, c, d
 
 

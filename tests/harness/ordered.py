@@ -134,6 +134,11 @@ class OrderedGroup(Group):
         batching = self[name].layer(Batching)
         return [batching.append(each, Scope.UNICAST if to is not None else scope, to) for each in payloads][-1]
 
+    def say(self, name: str, *payloads: bytes, scope: Scope = Scope.ALL, to: Address | None = None) -> None:
+        """Send messages, and let turns pass until the group rests."""
+        self.send(name, *payloads, scope=scope, to=to)
+        self.settle()
+
     def streams(self, name: str) -> Streams:
         """The layer that stands in for all below the layers of a member."""
         return self[name].layer(Streams)
@@ -226,6 +231,9 @@ class OrderedGroup(Group):
             self.do(member.name, Up(Stable(vector)))
 
 
-def sequencer_of(name: str, config: SequencerConfig | None = None) -> Sequencer:
-    """A sequencer alone."""
-    return Sequencer(local_of(name), config or SequencerConfig())
+def sequencer_of(name: str, config: SequencerConfig | None = None, view: str = "") -> Sequencer:
+    """A sequencer alone, with a first view of these members if there are any."""
+    sequencer = Sequencer(local_of(name), config or SequencerConfig())
+    if view:
+        sequencer.up(ViewInstalled(view_of(1, view), None), 0.0)
+    return sequencer

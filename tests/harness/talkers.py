@@ -45,6 +45,11 @@ class Talkers(Group):
             self[source].stack.down(unicast_of(source, dest, self[source].sent, text.encode(), scope), self.now)
         self._end_turn(self[source])
 
+    def talk(self, source: str, dest: str, *texts: str) -> None:
+        """Send these messages, and wait until they are acknowledged."""
+        self.send(source, dest, *texts)
+        self.run(ACKED_S)
+
     def close(self, name: str, peer: str) -> None:
         """Close the connection on this side, without telling the other."""
         self.transcript.append(f"{name} closes its connection to {peer}")
@@ -111,6 +116,14 @@ def describe(header: Header) -> str:
 def layer_of(config: UnicastConfig | None = None) -> Unicast:
     """Return A's layer alone, for checks of single effects."""
     return Unicast(local_of("A"), config or UnicastConfig())
+
+
+def after_sending(count: int, config: UnicastConfig | None = None) -> Unicast:
+    """A's layer, which has sent B so many messages."""
+    layer = layer_of(config)
+    for n in range(1, count + 1):
+        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
+    return layer
 
 
 def data(n: int, header: Header) -> Frame:

@@ -7,15 +7,14 @@ from dataclasses import replace
 from relay_lab.simulation.introductions import check_introduced
 from sitestack.journal import records
 from tests.harness.addresses import view_id
-from tests.harness.journals import Told, broken, check, paused_sender
+from tests.harness.journals import Every, Told, broken, check, paused_sender
 
 
 def relayed() -> tuple[Told, Told, Told]:
     """A and B in NYC, D alone in SFO; A has sent one message that D has."""
     a, b = (Told("NYC", name).view("1A", "AB") for name in "AB")
     d = Told("SFO", "D").view("1D", "D", lineage="1D")
-    for each in (a, b, d):
-        each.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:AB SFO:D")
+    Every(a, b, d).global_view({"NYC": "1A", "SFO": "1D"}, "NYC:AB SFO:D")
     a.send(1).deliver("A", 1)
     d.deliver("A", 1, site="NYC")
     return a, b, d
@@ -24,8 +23,7 @@ def relayed() -> tuple[Told, Told, Told]:
 def test_a_message_held_only_by_a_dead_relay_and_another_site_is_found() -> None:
     """X4: "if any process of R delivers m then, if surv(S) is non-empty, all of surv(S) that were in m's view deliver m"."""
     a, b, d = relayed()
-    for each in (b, d):
-        each.global_view({"NYC": "2B", "SFO": "1D"}, "NYC:B SFO:D")
+    Every(b, d).global_view({"NYC": "2B", "SFO": "1D"}, "NYC:B SFO:D")
     b.view("2B", "B")
     assert "X4" in broken(check(a, b, d, crashed="A"))
 
@@ -41,13 +39,11 @@ def test_a_message_whose_holders_all_died_at_once_is_no_violation() -> None:
     """X4 with two crashes: the relay and the only other one that held the message."""
     a, b, c = (Told("NYC", name).view("1A", "ABC") for name in "ABC")
     d = Told("SFO", "D").view("1D", "D", lineage="1D")
-    for each in (a, b, c, d):
-        each.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:ABC SFO:D")
+    Every(a, b, c, d).global_view({"NYC": "1A", "SFO": "1D"}, "NYC:ABC SFO:D")
     a.send(1).deliver("A", 1)
     d.deliver("A", 1, site="NYC")
     c.view("2C", "C")
-    for each in (c, d):
-        each.global_view({"NYC": "2C", "SFO": "1D"}, "NYC:C SFO:D")
+    Every(c, d).global_view({"NYC": "2C", "SFO": "1D"}, "NYC:C SFO:D")
     assert "X4" not in broken(check(a, b, c, d, crashed="AB"))
 
 
@@ -103,8 +99,7 @@ def test_a_message_of_an_origin_outside_the_global_view_is_found() -> None:
     """G5: "a relayed m from o is delivered by p only while o is in p's gview"."""
     a, b, d = relayed()
     b.deliver("A", 1).view("2B", "B")
-    for each in (b, d):
-        each.global_view({"NYC": "2B", "SFO": "1D"}, "NYC:B SFO:D")
+    Every(b, d).global_view({"NYC": "2B", "SFO": "1D"}, "NYC:B SFO:D")
     a.send(2).deliver("A", 2)
     assert strangers(a, b, hears(d, 2, {"NYC": "2B", "SFO": "1D"})) == {"G5"}
 

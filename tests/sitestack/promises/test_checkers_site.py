@@ -6,20 +6,18 @@ from dataclasses import replace
 
 from sitestack.journal import records
 from sitestack.promises import Violation
-from tests.harness.journals import OOB, SITE, UNICAST, Told, broken, check
+from tests.harness.journals import OOB, SITE, UNICAST, Every, Told, broken, check
 
 
 def trio(view: str = "1A") -> tuple[Told, Told, Told]:
     a, b, c = Told("NYC", "A"), Told("NYC", "B"), Told("NYC", "C")
-    for each in (a, b, c):
-        each.view(view, "ABC")
+    Every(a, b, c).view(view, "ABC")
     return a, b, c
 
 
 def pair() -> tuple[Told, Told]:
     a, b = Told("NYC", "A"), Told("NYC", "B")
-    for each in (a, b):
-        each.view("1A", "AB")
+    Every(a, b).view("1A", "AB")
     return a, b
 
 
@@ -74,13 +72,11 @@ class TestIntegrity:
         """L1: "exempt only the last batch of a crashed origin"."""
         a, b, c = trio()
         c.send(1)
-        for each in (a, b):
-            each.deliver("C", 1).deliver("C", 2)
+        Every(a, b).deliver("C", 1).deliver("C", 2)
         c.deliver("C", 1)
         assert broken(check(a, b, c, crashed="C", quiescent=False)) == set()
         assert broken(check(a, b, c, quiescent=False)) == {"L1"}
-        for each in (a, b):
-            each.deliver("C", 3)
+        Every(a, b).deliver("C", 3)
         assert broken(check(a, b, c, crashed="C", quiescent=False)) == {"L1"}
 
     def test_a_message_for_another_member_is_found(self) -> None:
@@ -139,23 +135,20 @@ class TestOrderOfOneOrigin:
         """R28: site-only messages do not make holes in the relayed stream."""
         a, b = pair()
         a.send(1).send(1, scope=SITE).send(2)
-        for each in (a, b):
-            each.deliver("A", 1).deliver("A", 1, scope=SITE).deliver("A", 2)
+        Every(a, b).deliver("A", 1).deliver("A", 1, scope=SITE).deliver("A", 2)
         assert broken(check(a, b)) == set()
 
     def test_a_joiner_owes_nothing_from_before_it_joined(self) -> None:
         a, b, c = Told("NYC", "A"), Told("NYC", "B"), Told("NYC", "C")
         a.view("1A", "AB").send(1).deliver("A", 1).send(2)
         b.view("1A", "AB").deliver("A", 1)
-        for each in (a, b, c):
-            each.view("2A", "ABC").deliver("A", 2)
+        Every(a, b, c).view("2A", "ABC").deliver("A", 2)
         assert broken(check(a, b, c)) == set()
 
     def test_a_joiner_owes_messages_that_others_deliver_in_its_view(self) -> None:
         a, b, c = Told("NYC", "A"), Told("NYC", "B"), Told("NYC", "C")
         a.send(1).send(2)
-        for each in (a, b, c):
-            each.view("2A", "ABC")
+        Every(a, b, c).view("2A", "ABC")
         a.deliver("A", 1).deliver("A", 2)
         b.deliver("A", 1).deliver("A", 2)
         c.deliver("A", 2)
@@ -201,8 +194,7 @@ class TestViews:
 
     def test_counters_rise(self) -> None:
         a, b = pair()
-        for each in (a, b):
-            each.view("3A", "AB").view("3B", "BA")
+        Every(a, b).view("3A", "AB").view("3B", "BA")
         report = check(a, b)
         assert broken(report) == {"L4"}
         assert report.violations[0].what == "installed 42424242|3 after 41414141|3"
@@ -260,31 +252,26 @@ class TestSameViewAndSynchrony:
         a, b, c = trio()
         b.send(1)
         a.deliver("B", 1)
-        for each in (b, c):
-            each.view("2B", "BC").deliver("B", 1)
+        Every(b, c).view("2B", "BC").deliver("B", 1)
         assert broken(check(a, b, c, crashed="A")) == set()
 
     def test_a_member_that_parted_alone_may_have_delivered_more(self) -> None:
         a, b, c = trio()
         b.send(1)
         a.deliver("B", 1).view("2A", "A", lineage="2A")
-        for each in (b, c):
-            each.view("2B", "BC").deliver("B", 1)
+        Every(b, c).view("2B", "BC").deliver("B", 1)
         merge = [("2A", "A"), ("2B", "BC")]
-        for each in (a, b, c):
-            each.view("3A", "ABC", lineage="3A", subs=merge)
+        Every(a, b, c).view("3A", "ABC", lineage="3A", subs=merge)
         assert broken(check(a, b, c)) == set()
 
     def test_a_message_settled_in_the_part_of_its_origin_is_delivered_in_no_other(self) -> None:
         """M2: "a message sent in one partition of a site is never delivered in another partition"."""
         a, b, c = trio()
         a.send(1)
-        for each in (a, b):
-            each.deliver("A", 1).view("2A", "AB")
+        Every(a, b).deliver("A", 1).view("2A", "AB")
         c.view("2C", "C", lineage="2C")
         merge = [("2A", "AB"), ("2C", "C")]
-        for each in (a, b, c):
-            each.view("3A", "ABC", lineage="3A", subs=merge)
+        Every(a, b, c).view("3A", "ABC", lineage="3A", subs=merge)
         assert broken(check(a, b, c)) == set()
         c.deliver("A", 1)
         assert broken(check(a, b, c)) == {"L6"}
@@ -294,8 +281,7 @@ class TestSameViewAndSynchrony:
         d = Told("SFO", "D").view("1D", "D").send(1).deliver("D", 1)
         a.view("1A", "A").deliver("D", 1, site="SFO")
         b.view("1B", "B", lineage="1B")
-        for each in (a, b):
-            each.view("2A", "AB", lineage="2A", subs=[("1A", "A"), ("1B", "B")])
+        Every(a, b).view("2A", "AB", lineage="2A", subs=[("1A", "A"), ("1B", "B")])
         b.deliver("D", 1, site="SFO")
         assert broken(check(a, b, d)) == set()
 
@@ -304,8 +290,7 @@ class TestSameViewAndSynchrony:
         a, b, c = trio()
         a.send(1).deliver("A", 1)
         b.deliver("A", 1)
-        for each in (a, b, c):
-            each.view("2A", "ABC")
+        Every(a, b, c).view("2A", "ABC")
         report = check(a, b, c, quiescent=False)
         assert broken(report) == {"L7"}
         assert report.violations[0].where.startswith("NYC/C")
@@ -319,8 +304,7 @@ class TestTotalOrder:
         a, b, c = trio()
         a.send(1)
         b.send(1)
-        for each in (a, b):
-            each.deliver("A", 1).deliver("B", 1)
+        Every(a, b).deliver("A", 1).deliver("B", 1)
         c.deliver("B", 1).deliver("A", 1)
         report = check(a, b, c)
         assert broken(report) == {"L8"}
@@ -394,8 +378,7 @@ def test_members_with_the_same_name_are_distinguished() -> None:
     start = b.records[0]
     assert isinstance(start, records.Start)
     b.records[0] = replace(start, name="A")
-    for each in (a, b):
-        each.view("1A", "AB")
+    Every(a, b).view("1A", "AB")
     a.send(1).deliver("A", 1)
     b.send(1).deliver("B", 1)
     assert [violation.where for violation in check(a, b).violations] == ["NYC/A(42424242)", "NYC/A(41414141)"]

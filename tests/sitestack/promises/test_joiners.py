@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from sitestack.promises import find_ending
 from sitestack.promises.ranges import Ranges
 from sitestack.promises.reception import Reception
-from tests.harness.journals import Told, broken, check, outlived_sender, paused_sender
+from tests.harness.journals import Every, Told, broken, check, outlived_sender, paused_sender
 
 
 @pytest.mark.parametrize("founded", [False, True])
@@ -45,8 +45,7 @@ def test_messages_that_the_application_has_not_read_come_again_after_a_state_wit
     ):
         late, other = [Told("NYC", name).view("1A", "AB").baseline("D", 1, "SFO") for name in "AB"]
         for number in (1, 2, 3):
-            for each in (late, other):
-                each.deliver("D", number, site="SFO")
+            Every(late, other).deliver("D", number, site="SFO")
         late.view("2A", "AB").baseline("D", 2, "SFO", in_state)
         other.view("2A", "AB").deliver("D", 4, site="SFO")
         for number in numbers:
@@ -64,8 +63,7 @@ def test_history_is_inherited_although_no_living_member_delivered_it() -> None:
 def two_sites_and_one_is_away_for_a_while(*, comes_back: bool) -> tuple[Told, Told]:
     """A of NYC loses sight of D of SFO shortly before the end, and both keep sending."""
     a, d = Told("NYC", "A").view("1A", "A"), Told("SFO", "D").view("1D", "D", lineage="1D")
-    for each in (a, d):
-        each.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:D")
+    Every(a, d).global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:D")
     a.global_view({"NYC": "1A"}, "NYC:A", down=["SFO"])
     if comes_back:
         a.global_view({"NYC": "1A", "SFO": "1D"}, "NYC:A SFO:D")

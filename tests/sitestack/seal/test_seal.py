@@ -9,9 +9,16 @@ from hypothesis import strategies as st
 
 from sitestack.seal import seal as seal_module
 from sitestack.seal.envelope import HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
-from sitestack.seal.introductions import INTRODUCTION_BYTES, INTRODUCTIONS_PER_S, STRANGERS_MAX
+from sitestack.seal.introductions import (
+    HELD_DATAGRAMS_MAX,
+    INTRODUCTION_BYTES,
+    INTRODUCTIONS_PER_S,
+    STRANGERS_MAX,
+    Held,
+    Strangers,
+)
 from sitestack.seal.key_ring import KeyRing, SiteKey
-from sitestack.seal.replay_window import LATE_S, WINDOW
+from sitestack.seal.replay_window import WINDOW
 from sitestack.seal.seal import FRESH_S, make_cipher
 from sitestack.wire import codec
 from tests.sitestack.seal.parties import HELLO, KEY, OTHER_KEY, Party, World
@@ -353,19 +360,6 @@ class TestRotation:
         assert b.seal.levels()["held_bytes"].now == 0
 
 
-def test_a_withheld_datagram_is_late_after_a_while_without_further_traffic() -> None:
-    world = World()
-    a, b = world.acquainted()
-    withheld = a.say(HELLO)
-    b.hear(a.say(HELLO), a.place)
-    world.now += LATE_S
-    b.hear(a.say(HELLO), a.place)
-    world.now += LATE_S
-    b.heard.clear()
-    b.hear(withheld, a.place)
-    assert (b.heard, b.drops) == ([], {"seal_late": 1})
-
-
 def test_a_member_with_only_the_removed_key_is_refused_at_once() -> None:
     world = World()
     a, b = world.start("a", TestRotation.OLD), world.start("b", TestRotation.BOTH)
@@ -376,3 +370,11 @@ def test_a_member_with_only_the_removed_key_is_refused_at_once() -> None:
     b.hear(a.say(HELLO), a.place)
     a.hear(b.say(HELLO), b.place)
     assert (b.heard, b.drops, a.heard, a.drops) == ([], {"seal_key": 1}, [], {"seal_key": 1})
+
+
+def test_exactly_as_many_datagrams_of_a_stranger_wait_as_the_bound_says() -> None:
+    strangers, held = Strangers(lambda: bytes(16)), Held(1, b"x", LISTENER)
+    strangers.next_nonce(b"B", 0.0)
+    assert all(strangers.hold(b"B", held) for _ in range(HELD_DATAGRAMS_MAX))
+    assert not strangers.hold(b"B", held)
+    assert not strangers.hold(b"C", held), "it was not asked"

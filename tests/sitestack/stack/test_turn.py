@@ -20,20 +20,7 @@ from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Transmit
 from sitestack.stack.stack import Stack, collect_headers
 from sitestack.stack.turn import STEPS, TURN_FRAMES_MAX, Shell, TurnLoop
 from sitestack.wire.codec import FRAMES_MAX, Codec
-from tests.harness.addresses import address
-
-A, B = map(address, "AB")
-HERE = Physical("10.0.0.1", 1)
-
-
-@dataclass(frozen=True, slots=True)
-class Word(Header):
-    text: str
-
-
-@dataclass(frozen=True, slots=True)
-class Note(Event):
-    text: str
+from tests.sitestack.stack.test_stack import HERE, A, B, Note, Word
 
 
 @dataclass(frozen=True, slots=True)

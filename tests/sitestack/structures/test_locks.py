@@ -18,6 +18,7 @@ from sitestack.structures.locks import TOKENS_A_VIEW, Locks, Request
 from sitestack.structures.registry import Structures
 from sitestack.wire.plain import pack_plain
 from tests.harness.addresses import address, view_of
+from tests.harness.messages import present
 
 
 class Site:
@@ -52,6 +53,11 @@ class Site:
             for name in to if source in to else "":
                 self.members[name].accept(address(source), data)
 
+    def agree(self, view: View) -> None:
+        """Its members install the view, and hear what they say in it."""
+        self.install(view)
+        self.flow("".join(view.names))
+
     def ask(self, name: str) -> Request:
         return self.members[name].request("l", lambda: None)
 
@@ -61,10 +67,14 @@ def token_of(request: Request) -> int | None:
     return request.token
 
 
+def granted(request: Request) -> int:
+    """The token of a request that holds the lock."""
+    return present(request.token)
+
+
 def formed() -> Site:
     site = Site()
-    site.install(view_of(1, "ABC"))
-    site.flow("ABC")
+    site.agree(view_of(1, "ABC"))
     return site
 
 
@@ -72,15 +82,12 @@ def test_one_member_holds_the_lock_and_the_next_one_gets_it_with_a_larger_token(
     site = formed()
     one, other = site.ask("A"), site.ask("B")
     site.flow("ABC")
-    token = token_of(one)
-    assert token is not None
+    token = granted(one)
     assert other.token is None
     site.members["A"].release(one)
     site.flow("ABC")
     assert token_of(one) is None
-    after = token_of(other)
-    assert after is not None
-    assert after > token
+    assert granted(other) > token
 
 
 def test_a_holder_that_leaves_the_view_passes_the_lock_on_and_a_joiner_knows_it() -> None:
@@ -88,11 +95,9 @@ def test_a_holder_that_leaves_the_view_passes_the_lock_on_and_a_joiner_knows_it(
     site.ask("A")
     other = site.ask("B")
     site.flow("ABC")
-    site.install(view_of(2, "BCD"))
-    site.flow("BCD")
+    site.agree(view_of(2, "BCD"))
     assert other.token is not None
-    held = site.members["D"].table.holder("l")
-    assert held is not None
+    held = present(site.members["D"].table.holder("l"))
     assert (held[0].member, held[1]) == (address("B"), other.token)
 
 
@@ -109,13 +114,11 @@ def test_requests_that_a_view_change_has_swallowed_are_made_again() -> None:
     site = formed()
     one = site.ask("A")
     site.sent.clear()
-    site.install(view_of(2, "ABC"))
-    site.flow("ABC")
+    site.agree(view_of(2, "ABC"))
     assert one.token is not None
     site.members["A"].release(one)
     site.sent.clear()
-    site.install(view_of(3, "ABC"))
-    site.flow("ABC")
+    site.agree(view_of(3, "ABC"))
     assert site.members["B"].table.holder("l") is None
 
 
@@ -123,8 +126,7 @@ def test_a_minority_part_loses_its_locks_and_adopts_the_state_of_the_majority() 
     site = formed()
     mine = site.ask("A")
     site.flow("ABC")
-    token = mine.token
-    assert token is not None
+    token = granted(mine)
     site.clock_us = 5
     site.install(replace(view_of(2, "A"), is_primary=False))
     site.install(view_of(3, "BC"))
@@ -132,14 +134,12 @@ def test_a_minority_part_loses_its_locks_and_adopts_the_state_of_the_majority() 
     site.flow("BC")
     assert mine.is_over
     assert token_of(mine) is None
-    assert other.token is not None
-    assert other.token > token
+    assert granted(other) > token
     merged = view_of(4, "ABC")
     site.install(merged)
     site.flow("ABC")
     assert all(each.table.snapshot() == site.members["A"].table.snapshot() for each in site.members.values())
-    held = site.members["A"].table.holder("l")
-    assert held is not None
+    held = present(site.members["A"].table.holder("l"))
     assert held[0].member == address("B")
 
 
@@ -151,65 +151,50 @@ def test_tokens_of_a_cut_off_member_are_below_all_of_the_next_view() -> None:
     site.members["B"].release(first)
     [(_, release)] = site.sent
     site.sent.clear()
-    site.install(view_of(2, "BC"))
-    site.flow("BC")
+    site.agree(view_of(2, "BC"))
     site.members["A"].accept(address("B"), release)
-    assert stale.token is not None
-    assert other.token is not None
-    assert stale.token < other.token
+    assert granted(stale) < granted(other)
 
 
 def test_a_request_of_a_cut_off_member_has_no_larger_token_however_late_it_comes() -> None:
     """The flush of its last view still delivers it, before the view without the majority."""
     site = formed()
-    site.install(view_of(2, "BC"))
-    site.flow("BC")
+    site.agree(view_of(2, "BC"))
     other = site.ask("B")
     site.flow("BC")
     site.clock_us = 10 * TOKENS_A_VIEW
     stale = site.ask("A")
     site.flow("A")
-    assert stale.token is not None
-    assert other.token is not None
-    assert stale.token < other.token
+    assert granted(stale) < granted(other)
 
 
 def test_a_request_that_waited_while_all_others_were_replaced_twice_gets_a_larger_token() -> None:
     site = formed()
-    site.install(view_of(5, "ABC"))
-    site.flow("ABC")
+    site.agree(view_of(5, "ABC"))
     site.ask("B")
     paused = site.ask("A")
     site.flow("ABC")
     site.clock_us = 10 * TOKENS_A_VIEW
-    site.install(view_of(1, "DE"))
-    site.flow("DE")
+    site.agree(view_of(1, "DE"))
     between = site.ask("D")
     site.flow("DE")
-    token = token_of(between)
-    assert token is not None
+    token = granted(between)
     site.clock_us += 1
-    site.install(view_of(2, "FG"))
-    site.flow("FG")
-    site.install(view_of(6, "AFG"))
-    site.flow("AFG")
-    after = token_of(paused)
-    assert after is not None
-    assert after > token
+    site.agree(view_of(2, "FG"))
+    site.agree(view_of(6, "AFG"))
+    assert granted(paused) > token
 
 
 def test_the_table_of_a_paused_holder_yields_to_that_of_the_new_members_though_these_count_views_anew() -> None:
     site = formed()
-    site.install(view_of(5, "ABC"))
-    site.flow("ABC")
+    site.agree(view_of(5, "ABC"))
     paused = site.ask("A")
     site.flow("ABC")
     site.clock_us = 10 * TOKENS_A_VIEW
     site.install(view_of(1, "DE"))
     other = site.ask("D")
     site.flow("DE")
-    site.install(view_of(6, "ADE"))
-    site.flow("ADE")
+    site.agree(view_of(6, "ADE"))
     assert paused.is_over
     assert token_of(other) is not None
 
@@ -222,8 +207,7 @@ def test_a_message_of_an_earlier_view_that_one_member_delivers_after_a_merge_cou
     site.members["C"].release(lost)
     site.sent.clear()
     site.install(replace(view_of(2, "C"), is_primary=False))
-    site.install(view_of(3, "AB"))
-    site.flow("AB")
+    site.agree(view_of(3, "AB"))
     site.install(view_of(4, "ABC"))
     site.members["C"].accept(address("C"), request)
     site.flow("ABC")

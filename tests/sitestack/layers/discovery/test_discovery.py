@@ -35,9 +35,9 @@ A, B, C, D = map(address, "ABCD")
 HOST = Physical("host", 7)
 
 
-def make(name: str = "A", config: DiscoveryConfig | None = None) -> Discovery:
+def make(name: str = "A", config: DiscoveryConfig | None = None, rules: str = "") -> Discovery:
     """The discovery of a connected process."""
-    discovery = Discovery(local_of(name), config or DiscoveryConfig())
+    discovery = Discovery(local_of(name), config or DiscoveryConfig(), rules)
     discovery.down(Connect((place(name),)), 0.0)
     return discovery
 

@@ -9,17 +9,17 @@ import trio
 from trio.testing import MockClock
 
 from sitestack.config import SiteConfig
-from sitestack.layers.discovery import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX, Discovery, DiscoveryConfig
+from sitestack.layers.discovery import COMPLAINT_INTERVAL_S, COMPLAINTS_MAX
 from sitestack.layers.discovery.headers import IAmHere, WhoIsThere
 from sitestack.model.errors import ConfigurationError
-from sitestack.model.events import Connect, FindMembers, Found, OtherParameters, Peer, ViewInstalled
-from sitestack.model.frame import Frame, Header
+from sitestack.model.events import FindMembers, Found, OtherParameters, Peer, ViewInstalled
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Dropped, Effect, Up
 from sitestack.transport.memory import MemoryNetwork
-from tests.harness.addresses import address, local_of, place, view_of
+from tests.harness.addresses import address, view_of
 from tests.harness.channels import NYC, one, take, wait_for_view
 from tests.harness.hosts import contact_of
+from tests.sitestack.layers.discovery.test_discovery import hear, make
 
 FIFO = replace(NYC, order="fifo")
 A, B, C = map(address, "ABC")
@@ -27,17 +27,6 @@ A, B, C = map(address, "ABC")
 
 def told(effects: list[Effect]) -> list[OtherParameters]:
     return [each.event for each in effects if isinstance(each, Up) and isinstance(each.event, OtherParameters)]
-
-
-def make(name: str) -> Discovery:
-    """Of a connected process whose rules are "ours"."""
-    discovery = Discovery(local_of(name), DiscoveryConfig(), "ours")
-    discovery.down(Connect((place(name),)), 0.0)
-    return discovery
-
-
-def hear(discovery: Discovery, source: str, header: Header, now: float = 0.0) -> list[Effect]:
-    return discovery.up(Frame(address(source), None, (header,), None, True), now)
 
 
 def member(name: str, rules: str) -> IAmHere:
@@ -88,7 +77,7 @@ async def test_parts_with_other_parameters_do_not_merge_and_admit_their_own_join
 
 
 def test_a_search_finds_no_process_with_other_parameters() -> None:
-    joiner = make("C")
+    joiner = make("C", rules="ours")
     joiner.down(FindMembers(), 0.0)
     assert Dropped("other_parameters") in hear(joiner, "B", member("B", "theirs"))
     hear(joiner, "A", member("A", "ours"))
@@ -96,7 +85,7 @@ def test_a_search_finds_no_process_with_other_parameters() -> None:
 
 
 def test_a_joiner_reports_other_parameters_of_a_member_not_of_a_starting_process() -> None:
-    joiner = make("C")
+    joiner = make("C", rules="ours")
     joiner.down(FindMembers(), 0.0)
     hear(joiner, "B", member("B", "their\nrules"))
     assert joiner.expire(1.0) == [Up(OtherParameters(B, "B", "their\\u{a}rules"))]
@@ -106,7 +95,7 @@ def test_a_joiner_reports_other_parameters_of_a_member_not_of_a_starting_process
 
 
 def test_a_member_reports_each_mismatch_once_a_minute_and_continues_its_search() -> None:
-    discovery = make("A")
+    discovery = make("A", rules="ours")
     discovery.up(ViewInstalled(view_of(1, "A"), None), 0.0)
     discovery.down(FindMembers(), 0.0)
     assert told(hear(discovery, "B", starting("B", "theirs"))) == [OtherParameters(B, "B", "theirs")]

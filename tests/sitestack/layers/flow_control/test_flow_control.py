@@ -17,7 +17,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import SITE, address, local_of, view_of
-from tests.harness.messages import frames_in
+from tests.harness.messages import frames_in, present
 from tests.harness.ordered import Numbered
 
 A, B, C = map(address, "ABC")
@@ -59,12 +59,24 @@ def credits_from(member: Address, casts: int = 0, unicasts: int = 0, view: int =
     return Frame(member, A, (Credits(view_of(view, "ABC").id, casts, unicasts),))
 
 
+def offer(flow: FlowControl, count: int, dest: Address | None = None) -> None:
+    """Send frames 1 to `count`, whether they pass or wait."""
+    for n in range(1, count + 1):
+        flow.down(frame(n, dest), 0.0)
+
+
+def credits_from_all(flow: FlowControl, casts: int, unicasts: int = 0) -> list[Effect]:
+    """Return what the credits of the last member let pass."""
+    for member in (A, B):
+        flow.up(credits_from(member, casts, unicasts), 0.0)
+    return flow.up(credits_from(C, casts, unicasts), 0.0)
+
+
 def credits_of(effects: list[Effect]) -> list[tuple[Address, int, int]]:
     found = []
     for effect in effects:
         if isinstance(effect, Down) and isinstance(effect.event, Frame):
-            header = effect.event.top(Credits)
-            assert header is not None
+            header = present(effect.event.top(Credits))
             assert isinstance(effect.event.dest, Address)
             found.append((effect.event.dest, header.multicast_bytes, header.unicast_bytes))
     return found
@@ -92,15 +104,13 @@ def test_of_frames_larger_than_the_window_two_are_under_way() -> None:
 
 def test_members_that_queued_frames_wait_for_are_reported_with_consumed_bytes() -> None:
     flow = flow_of()
-    for n in range(1, 11):
-        flow.down(frame(n), 0.0)
+    offer(flow, 10)
     assert flow.waited_for() == {}, "nothing waits"
     flow.down(frame(11), 0.0)
     assert flow.waited_for() == {A: 0, B: 0, C: 0}
     flow.up(credits_from(A, 10_000), 0.0)
     assert flow.waited_for() == {B: 0, C: 0}
-    for n in range(1, 12):
-        flow.down(frame(n, dest=B), 0.0)
+    offer(flow, 11, B)
     flow.up(credits_from(B, 10_000, 1_000), 0.0)
     assert flow.waited_for() == {C: 0}
     flow.down(frame(12, dest=B), 0.0)
@@ -113,22 +123,17 @@ def test_with_nothing_on_its_way_one_frame_passes_however_large_it_is() -> None:
     flow = flow_of()
     assert sent(flow.down(frame(1, size=1_000_000), 0.0)) == [1]
     assert sent(flow.down(frame(2), 0.0)) == []
-    for member in (A, B):
-        flow.up(credits_from(member, 1_000_000), 0.0)
-    assert sent(flow.up(credits_from(C, 1_000_000), 0.0)) == [2]
+    assert sent(credits_from_all(flow, 1_000_000)) == [2]
 
 
 def test_frames_without_a_batch_are_free_but_keep_their_place() -> None:
     flow = flow_of()
     entry = Frame(A, None, (Numbered(1, 1),))
-    for n in range(1, 11):
-        flow.down(frame(n), 0.0)
+    offer(flow, 10)
     assert flow.down(entry, 0.0) == [Down(entry)]
     flow.down(frame(11), 0.0)
     assert flow.down(entry, 0.0) == []
-    for member in (A, B, C):
-        effects = flow.up(credits_from(member, 1_000), 0.0)
-    assert sent(effects) == [11, 0]
+    assert sent(credits_from_all(flow, 1_000)) == [11, 0]
 
 
 def test_unreliable_frames_and_frames_to_physical_addresses_always_pass() -> None:
@@ -143,8 +148,7 @@ def test_unreliable_frames_and_frames_to_physical_addresses_always_pass() -> Non
 
 def test_each_receiver_of_unicasts_has_its_own_window_and_order() -> None:
     flow = flow_of()
-    for n in range(1, 13):
-        flow.down(frame(n, B), 0.0)
+    offer(flow, 12, B)
     assert flow.levels()["queued_frames"].now == 2
     assert sent(flow.down(frame(1, C), 0.0)) == [1]
     assert sent(flow.down(frame(1), 0.0)) == [1]
@@ -220,9 +224,7 @@ def test_queued_frames_are_marked_when_sent_and_frames_without_a_batch_never() -
     assert marks(flow.down(frame(1), 0.0)) == [1_000]
     for each in (frame(2), entry, frame(3)):
         assert flow.down(each, 0.0) == []
-    for member in (A, B, C):
-        effects = flow.up(credits_from(member, 1_000), 0.0)
-    assert marks(effects) == [2_000, None]
+    assert marks(credits_from_all(flow, 1_000)) == [2_000, None]
     assert flow.levels()["awaited_bytes"].now == 1_000
 
 
@@ -260,9 +262,8 @@ def test_credits_are_withheld_while_the_application_does_not_read() -> None:
 def test_standings_of_the_state_do_not_wait_for_credit() -> None:
     """Applications that wait for the state take nothing, and so return no credit before they have it."""
     flow = flow_of()
-    for n in range(1, 12):
-        flow.down(frame(n), 0.0)
-        flow.down(frame(n, dest=B), 0.0)
+    offer(flow, 11)
+    offer(flow, 11, B)
     standing = Frame(A, None, (StateStanding(B, Standing.WAITS), Sequenced()))
     report = Frame(A, B, (StateReport(Standing.WAITS),))
     assert flow.down(frame(12), 0.0) == []
@@ -272,20 +273,17 @@ def test_standings_of_the_state_do_not_wait_for_credit() -> None:
 
 def test_forwards_are_credited_only_as_the_coordinator_gets_to_multicast_them() -> None:
     flow = flow_of()
-    for n in range(1, 31):
-        flow.down(frame(n), 0.0)
+    offer(flow, 30)
     assert flow.levels()["queued_bytes"].now == 20_000
     flow.up(marked(3_000, dest=A), 0.0)
     assert flow.flush(0.0) == [Up(Waiting(20_000))]
-    for member in (A, B, C):
-        flow.up(credits_from(member, 10_000), 0.0)
+    credits_from_all(flow, 10_000)
     assert credits_of(flow.flush(0.0)) == [(B, 0, 3_000)]
 
 
 def test_multicasts_are_credited_also_while_forwards_are_not() -> None:
     flow = flow_of()
-    for n in range(1, 31):
-        flow.down(frame(n), 0.0)
+    offer(flow, 30)
     flow.up(marked(3_000, dest=A), 0.0)
     flow.up(marked(3_000), 0.0)
     assert credits_of([each for each in flow.flush(0.0) if isinstance(each, Down)]) == [(B, 3_000, 0)]
@@ -302,31 +300,26 @@ def test_credits_that_mean_nothing_here_are_dropped(header: Frame) -> None:
 
 def test_no_receiver_can_open_a_window_wider_than_it_is() -> None:
     flow = flow_of()
-    for member in (A, B, C):
-        flow.up(credits_from(member, 1_000_000, 1_000_000), 0.0)
+    credits_from_all(flow, 1_000_000, 1_000_000)
     for dest in (None, B):
         assert [sent(flow.down(frame(n, dest), 0.0)) for n in (10, 11, 12)] == [[10], [11], [12]]
-        for n in range(7):
-            flow.down(frame(n, dest), 0.0)
+        offer(flow, 7, dest)
         assert sent(flow.down(frame(20, dest), 0.0)) == []
     flow.up(credits_from(B, 10_000, 10_000), 0.0)
     flow.up(credits_from(B, 0, 0), 0.0)
     assert sent(flow.down(frame(21, B), 0.0)) == [21]
 
 
-# -- notifications of the sender
-# ---------------------------------------------------------------------------------------
+# -- notifications of the sender ---------------------------------------------------------------------------------------
 
 
 def test_own_waiting_bytes_are_reported_to_batching_once_a_turn() -> None:
     flow = flow_of()
-    for n in range(1, 13):
-        flow.down(frame(n), 0.0)
+    offer(flow, 12)
     flow.down(frame(1, origin=B), 0.0)
     assert flow.flush(0.0) == [Up(Waiting(2_000))]
     assert flow.flush(0.0) == []
-    for member in (A, B, C):
-        flow.up(credits_from(member, 10_000), 0.0)
+    credits_from_all(flow, 10_000)
     assert flow.flush(0.0) == [Up(Waiting(0))]
 
 
@@ -347,8 +340,7 @@ def test_waiting_unicast_bytes_are_reported_to_batching_per_member() -> None:
 )
 def test_the_queues_are_bounded_and_excess_frames_are_dropped_and_counted(config: FlowControlConfig) -> None:
     flow = flow_of(config)
-    for n in range(1, 12):
-        flow.down(frame(n), 0.0)
+    offer(flow, 11)
     flow.up(Blocked(), 0.0)
     flow.down(frame(1, B), 0.0)
     refused = frame(2, B)
@@ -360,8 +352,7 @@ def test_the_queues_are_bounded_and_excess_frames_are_dropped_and_counted(config
 
 def test_an_entry_of_the_relay_is_never_refused_as_it_is_cast_once_and_bounded_where_it_comes_from() -> None:
     flow = flow_of(replace(TEN, queue_frames_max=1))
-    for n in range(1, 12):
-        flow.down(frame(n), 0.0)
+    offer(flow, 11)
     entry = replace(frame(12), headers=(Numbered(1, 1), Sequenced()))
     assert flow.down(entry, 0.0) == []
     assert flow.levels()["queued_frames"].now == 1

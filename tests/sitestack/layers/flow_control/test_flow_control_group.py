@@ -20,6 +20,7 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from tests.harness.addresses import SITE, address, view_of
+from tests.harness.messages import present
 from tests.harness.ordered import Configs, OrderedGroup
 from tests.sitestack.layers.flow_control.test_flow_control import (
     VIEW,
@@ -32,6 +33,7 @@ from tests.sitestack.layers.flow_control.test_flow_control import (
     frame,
     marked,
     marks,
+    offer,
     sent,
 )
 
@@ -82,8 +84,7 @@ def test_a_slow_receiver_of_unicasts_stops_only_unicasts_to_it() -> None:
     count, batching = 0, group["B"].layer(Batching)
     while not batching.full_targets and count < 100:
         count += 1
-        group.send("B", b"%0500d" % count, to=C)
-        group.settle()
+        group.say("B", b"%0500d" % count, to=C)
     assert (batching.full_targets, batching.writable) == (frozenset({C}), True)
     assert 8_000 < 500 * count < 40_000
     assert group.send("A", b"free", to=B)
@@ -102,8 +103,7 @@ def test_waiting_for_credit_over_a_view_change_loses_and_repeats_nothing() -> No
     for name in "AB":
         while group[name].layer(Batching).writable:
             counts[name] += 1
-            group.send(name, b"%0200d" % counts[name])
-            group.settle()
+            group.say(name, b"%0200d" % counts[name])
     group.kill("C")
     group.change_view("AB")
     group.settle()
@@ -117,8 +117,7 @@ def test_nothing_passes_during_a_block_nor_before_the_first_view() -> None:
     flow = flow_of(joined=False)
     assert flow.down(frame(1), 0.0) == flow.down(frame(1, B), 0.0) == []
     assert flow.up(ViewInstalled(VIEW, None), 0.0)[1:] == [Down(frame(1, B))]
-    for n in range(1, 12):
-        flow.down(frame(n), 0.0)
+    offer(flow, 11)
     flow.up(Blocked(), 0.0)
     assert flow.down(frame(2, B), 0.0) == []
     for member in (A, B, C):
@@ -148,8 +147,7 @@ def test_a_stranger_sent_to_in_a_block_without_a_flush_returns_no_credit_and_nee
 
 def test_a_view_discards_queued_multicasts_and_starts_their_totals_again() -> None:
     flow = flow_of()
-    for n in range(1, 13):
-        flow.down(frame(n), 0.0)
+    offer(flow, 12)
     flow.up(Blocked(), 0.0)
     assert flow.up(ViewInstalled(view_of(2, "AB"), VIEW), 0.0) == [Dropped("queued_before_view", 2)]
     assert flow.flush(0.0) == [Up(Waiting(0, {}))]
@@ -223,14 +221,12 @@ def test_senders_that_are_ahead_in_views_are_remembered_up_to_a_bound_and_until_
 
 def urgent(n: int) -> Frame:
     each = frame(n, B)
-    assert each.batch is not None
-    return replace(each, batch=replace(each.batch, scope=Scope.OOB))
+    return replace(each, batch=replace(present(each.batch), scope=Scope.OOB))
 
 
 def test_without_credit_it_waits_in_front_of_the_others_and_in_order_among_its_kind() -> None:
     flow = flow_of()
-    for n in range(1, 13):
-        flow.down(frame(n, B), 0.0)
+    offer(flow, 12, B)
     assert sent(flow.down(urgent(101), 0.0)) == []
     assert sent(flow.down(urgent(102), 0.0)) == []
     assert sent(flow.up(credits_from(B, 0, 1_000), 0.0)) == [101]

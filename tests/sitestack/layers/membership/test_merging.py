@@ -25,6 +25,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
+from tests.harness.messages import present
 from tests.sitestack.layers.membership.coordinators import (
     AGES_S,
     LOOK,
@@ -45,6 +46,13 @@ DISTURBED = pytest.mark.parametrize("how", ["blocked", "busy", "suspicious"])
 
 
 # -- looking around ------------------------------------------------------------------------------------------------------
+
+
+def agreed() -> Coordinator:
+    """C, which coordinates C and D, has been asked by A to merge."""
+    c = Coordinator("C", view_of(2, "CD"))
+    c.merging.requested(A, 1.0)
+    return c
 
 
 def test_the_lowest_coordinator_asks_the_others_and_the_others_point_it_to_themselves() -> None:
@@ -81,15 +89,13 @@ def test_only_a_coordinator_looks_around_and_asks() -> None:
 
 def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_soon_after_a_heartbeat() -> None:
     a = Coordinator("A", view_of(3, "AB"))
-    due = a.merging.deadline()
-    assert due is not None
+    due = present(a.merging.deadline())
     assert 0.75 * TIMES.look_interval_s <= due <= 1.25 * TIMES.look_interval_s
     assert a.merging.seen(SeenView(C, ViewId(1, C)), 1.0) == []
     assert a.merging.deadline() == 1.0 + TIMES.hint_delay_s
     assert a.merging.hinted(1.1) == []
     assert a.merging.expire(1.1) == LOOK
-    after = a.merging.deadline()
-    assert after is not None
+    after = present(a.merging.deadline())
     assert after >= 1.1 + 0.75 * TIMES.look_interval_s
 
 
@@ -97,8 +103,7 @@ def test_a_coordinator_looks_around_from_time_to_time_at_once_after_a_hint_and_s
 
 
 def test_a_coordinator_that_forwarded_a_request_defers_changes_for_a_while() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     assert c.merging.forwards(A, 1.2)
     c.leader.join(E, JoinRequest("E", True), 1.3)
     assert c.leader.deadline() == 1.2 + TIMES.follow_s, "held: whoever wants in waits for the merge"
@@ -108,8 +113,7 @@ def test_a_coordinator_that_forwarded_a_request_defers_changes_for_a_while() -> 
 
 def test_a_consent_alone_holds_nothing_back() -> None:
     """A may die, or not hear C and ask again and again. And a merge is not begun beside another change."""
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     assert not c.leader.busy()
     c.leader.join(E, JoinRequest("E", True), 1.1)
     assert not c.merging.forwards(A, 1.12)
@@ -117,14 +121,12 @@ def test_a_consent_alone_holds_nothing_back() -> None:
 
 
 def test_a_consent_that_nothing_came_of_expires() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     assert not c.merging.forwards(A, 1.0 + TIMES.consent_s + 0.01)
 
 
 def test_after_a_merge_that_never_came_the_next_attempt_is_agreed_to() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     c.merging.forwards(A, 1.0)
     after = 1.0 + TIMES.follow_s + 0.01
     assert c.leader.expire(after) == [], "nothing has changed, so nobody is disturbed"
@@ -133,8 +135,7 @@ def test_after_a_merge_that_never_came_the_next_attempt_is_agreed_to() -> None:
 
 
 def test_a_new_view_ends_the_consent() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     c.merging.view_installed(c.view, 1.5)
     assert not c.merging.forwards(A, 1.5)
 
@@ -333,8 +334,7 @@ def test_a_part_that_enters_the_view_is_no_longer_counted_as_silent() -> None:
 
 
 def test_after_a_refusal_a_coordinator_searches_at_once_and_may_lead() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     assert c.merging.refused(A, MergeRefusal((D,)), 1.5) == []
     assert not c.merging.forwards(A, 1.5), "the consent is over"
     assert c.merging.expire(1.5) == LOOK
@@ -343,8 +343,7 @@ def test_after_a_refusal_a_coordinator_searches_at_once_and_may_lead() -> None:
 
 
 def test_the_next_view_returns_the_lead_to_the_lower_coordinator() -> None:
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     c.merging.refused(A, MergeRefusal((D,)), 1.5)
     c.merging.view_installed(c.view, 2.0)
     assert c.finds(coordinates("A"), now=2.1) == [c.says(A, MergeHint(c.view.id))]
@@ -352,8 +351,7 @@ def test_the_next_view_returns_the_lead_to_the_lower_coordinator() -> None:
 
 def test_changes_deferred_for_a_merge_start_at_once_when_it_is_given_up() -> None:
     """It does not lead then: the other one reaches all members, and something took too long."""
-    c = Coordinator("C", view_of(2, "CD"))
-    c.merging.requested(A, 1.0)
+    c = agreed()
     c.merging.forwards(A, 1.0)
     c.leader.join(E, JoinRequest("E", True), 1.1)
     c.merging.refused(A, MergeRefusal(()), 2.0)

@@ -13,6 +13,7 @@ from sitestack.model.events import Blocked, SeenView, Unblocked
 from sitestack.model.view import SubView, View, ViewId, next_lineage
 from sitestack.stack.layer import Announce, Effect
 from tests.harness.addresses import address, view_id, view_of
+from tests.harness.messages import present
 
 BLOCK: list[Effect] = [Announce(Blocked(quarantined=True))]
 UNBLOCK: list[Effect] = [Announce(Unblocked())]
@@ -145,15 +146,13 @@ def test_two_founders_of_halves_are_both_refused_and_primary_together() -> None:
     left, right = view("AB", 2), view("CD", 2)
     assert not one.is_primary(left, ())
     assert not other.is_primary(right, ())
-    state = other.give_state()
-    assert state is not None
+    state = present(other.give_state())
     assert one.is_primary(view("ABCD", 3, parts=(left, right)), (state,))
 
 
 def test_a_joiner_computes_the_same_primary_view_as_the_members() -> None:
     majority, first = formed("AB", 3)
-    state = majority.give_state()
-    assert state is not None
+    state = present(majority.give_state())
     following = after(first, "ABC", 3)
     assert majority.is_primary(following, ())
     assert Majority(3).is_primary(following, (state,))

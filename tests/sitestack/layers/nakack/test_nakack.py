@@ -9,12 +9,13 @@ import pytest
 
 from sitestack.layers.nakack import NakAck, NakAckConfig
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit
+from sitestack.layers.stability import StabilityConfig
 from sitestack.model.events import Blocked, PathDoubt, Stable, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import view_of
 from tests.harness.casters import V1, V2, A, B, C, Casters, X, cast_of, delivery_of, member_of_v1, nakack_of
-from tests.harness.messages import frame_of, seqnos
+from tests.harness.messages import frame_of, present, seqnos
 from tests.harness.wire import Faults, keep, lose
 
 V3 = view_of(3, "ABC")
@@ -80,8 +81,7 @@ def test_a_gap_is_requested_after_a_delay_then_less_often_from_all_members() -> 
     layer.up(cast_of("A", 30), 0.0)
     asked: list[tuple[float, list[Effect]]] = []
     while len(asked) < 8:
-        now = layer.deadline()
-        assert now is not None
+        now = present(layer.deadline())
         asked.append((now, layer.expire(now)))
     for turn, (_, effects) in enumerate(asked):
         members = [A, C] if turn % 2 == 0 else [C, A]
@@ -94,8 +94,7 @@ def test_a_gap_is_requested_after_a_delay_then_less_often_from_all_members() -> 
     assert 0.015 <= asked[0][0] <= 0.025
     assert all(0.75 * wait <= pause <= 1.25 * wait for pause, wait in zip(pauses, expected, strict=True))
     layer.up(cast_of("A", 1), asked[-1][0])
-    due = layer.deadline()
-    assert due is not None
+    due = present(layer.deadline())
     assert len(layer.expire(due)) == 1, "it comes forward again"
 
 
@@ -116,14 +115,12 @@ def test_a_newly_noticed_gap_is_not_requested_before_its_delay() -> None:
     """F3: frames that overtake each other cause no requests."""
     layer = member_of_v1("B")
     layer.up(cast_of("A", 2), 0.0)
-    due = layer.deadline()
-    assert due is not None
+    due = present(layer.deadline())
     layer.up(cast_of("A", 5), due)
     (first,) = layer.expire(due)
     assert first == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),), False),), None, True))
     assert seqnos(layer.up(cast_of("A", 1), due + 0.001)) == [1, 2]
-    again = layer.deadline()
-    assert again is not None
+    again = present(layer.deadline())
     assert again - due <= 0.03
     assert layer.expire(again) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 4),), False),), None, True))]
 
@@ -349,3 +346,104 @@ def test_frames_of_views_that_never_come_evict_no_frames_of_other_members() -> N
         layer.up(cast_of("C", n + 1, 1_000 + n), 0.0)
     assert layer.levels()["later_count"].now <= 10
     assert seqnos(layer.up(ViewInstalled(V2, None), 0.0)) == [1, 2, 3]
+
+
+# -- the highest number of a stream is announced when its sender falls silent and when it is stuck -------------------------
+
+
+def test_a_quiet_sender_announces_its_highest_number_until_all_is_stable() -> None:
+    """B5: once everything is stable it is silent."""
+    layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=0.3, stuck_interval_s=60.0))
+    layer.down(frame_of("A", 1), 0.0)
+    layer.down(frame_of("A", 2), 0.05)
+    said = [0.05]
+    for _ in range(4):
+        due = present(layer.deadline())
+        assert layer.expire(due) == [Down(Frame(A, None, (Highest(V1.id, 2),), None, True))]
+        said.append(due)
+    now = said[-1]
+    layer.down(frame_of("A", 3), now)
+    for pause in (0.1, 0.2):
+        now += pause
+        assert layer.deadline() == pytest.approx(now)
+        assert layer.expire(now + 1e-9) == [Down(Frame(A, None, (Highest(V1.id, 3),), None, True))]
+    pauses = [later - earlier for earlier, later in pairwise(said)]
+    assert pauses == pytest.approx([0.1, 0.2, 0.3, 0.3])
+    layer.down(Stable({A: 1}), now)
+    assert layer.deadline() == pytest.approx(now + 0.1)
+    layer.down(Stable({A: 3}), now)
+    assert layer.deadline() is None
+
+
+def test_a_sender_of_whose_stream_nothing_becomes_stable_announces_it_to_each_by_unicast_however_busy_it_is() -> None:
+    """Some member may receive unicasts only: it sees no hole, and the sender is never quiet."""
+    layer = member_of_v1("B", NakAckConfig(quiet_interval_s=0.1, stuck_interval_s=1.0))
+    said: list[tuple[int, Effect]] = []
+    for n in range(1, 101):
+        now = n * 0.05
+        said += [(n, effect) for effect in layer.expire(now)]
+        layer.down(frame_of("B", n), now)
+        if n == 50:
+            layer.down(Stable({B: 30}), now)
+    expected = [(21, 20), (41, 40), (70, 69), (90, 89)]
+    assert said == [(n, Down(Frame(B, to, (Highest(V1.id, last),), None, True))) for n, last in expected for to in (A, C)]
+    layer.down(Stable({B: 100}), 5.0)
+    assert layer.deadline() is None
+
+
+def test_a_quiet_sender_that_is_stuck_announces_to_each_member_by_unicast() -> None:
+    layer = member_of_v1("A", NakAckConfig(quiet_interval_s=0.1, quiet_interval_s_max=1.0, stuck_interval_s=1.0))
+    layer.down(frame_of("A", 1), 0.0)
+    story: list[tuple[float, list[object]]] = []
+    while len(story) < 6:
+        due = present(layer.deadline())
+        dests = [each.event.dest for each in layer.expire(due) if isinstance(each, Down) and isinstance(each.event, Frame)]
+        story.append((round(due, 3), list(dests)))
+    assert story == [(0.1, [None]), (0.3, [None]), (0.7, [None]), (1.0, [B, C]), (2.0, [B, C]), (3.0, [B, C])]
+
+
+def test_a_member_alone_announces_nothing() -> None:
+    layer = nakack_of("A")
+    layer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    layer.down(frame_of("A", 1), 0.0)
+    assert layer.deadline() is None
+
+
+# -- on a wire -----------------------------------------------------------------------------------------------------------
+
+
+LAST_MESSAGE_STORY = """\
+ 100 ms A -> all: Highest(view=(1|A), seqno=5)
+ 121 ms B -> A: Retransmit(view=(1|A), sender=A, ranges=((5, 5),), in_vain=False)
+ 122 ms A -> B: Cast(view=(1|A), sender=A, seqno=5)"""
+
+
+def test_a_lost_last_message_is_recovered_within_two_intervals_without_further_traffic() -> None:
+    """F1: the last message of a burst arrives within 2 x interval."""
+    config = NakAckConfig(quiet_interval_s=0.1)
+    group = Casters("ABC", nakack=config)
+    group.install(V1)
+    group.send("A", 4)
+    group.wire.rule = lose(lambda packet: packet.dest == "B")
+    group.send("A")
+    group.wire.rule = keep
+    group.story()
+    group.run(2 * config.quiet_interval_s)
+    assert [group[name].firsts("A") for name in "ABC"] == [[1, 2, 3, 4, 5]] * 3
+    assert group.story() == LAST_MESSAGE_STORY
+
+
+def test_a_member_that_receives_only_unicasts_delivers_all_messages() -> None:
+    group = Casters("ABC", stability=StabilityConfig())
+    group.wire.rule = lose(lambda packet: packet.dest == "C" and any(frame.dest is None for frame in packet.frames))
+    group.install(V1)
+    for _ in range(200):
+        group.send("A")
+        group.send("B")
+        group.run(0.02)
+    assert len(group["C"].firsts("A")) > 100, "while the others are busy, too"
+    group.run(3.0)
+    assert [member.firsts(owner) for member in group.living() for owner in "AB"] == [list(range(1, 201))] * 6
+    before = len(group.wire.sent)
+    group.run(60.0)
+    assert len(group.wire.sent) == before

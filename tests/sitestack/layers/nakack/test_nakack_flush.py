@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from sitestack.layers.nakack import NakAckConfig
+from sitestack.layers.nakack import NakAck, NakAckConfig
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.nakack.window import Window
 from sitestack.model.address import Address
@@ -46,6 +46,13 @@ def request_of(effect: Effect) -> tuple[Destination, Header]:
 # -- one machine -------------------------------------------------------------------------------------------------------
 
 
+def blocked(config: NakAckConfig | None = None) -> NakAck:
+    """The layer of B, whose first view is about to end."""
+    layer = member_of_v1("B", config)
+    layer.up(Blocked(), 0.0)
+    return layer
+
+
 def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
     layer = member_of_v1("B")
     assert seqnos(layer.up(cast_of("A", 1), 0.0)) == [1]
@@ -56,8 +63,7 @@ def test_after_a_block_nothing_is_delivered_but_everything_is_kept() -> None:
 
 
 def test_after_a_block_without_a_flush_held_frames_are_delivered_and_gaps_requested() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     for seqno in (1, 2, 4):
         layer.up(cast_of("A", seqno), 0.0)
     assert seqnos(layer.up(Unblocked(), 1.0)) == [1, 2]
@@ -67,16 +73,14 @@ def test_after_a_block_without_a_flush_held_frames_are_delivered_and_gaps_reques
 
 
 def test_a_frame_that_waits_for_the_cut_is_kept_even_if_reported_stable() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     layer.up(cast_of("A", 1), 0.0)
     layer.down(Stable({A: 1}), 0.0)
     assert layer.down(ReachCut({A: 1}, {A: A}), 0.0) == [delivery_of("A", 1), Up(CutReached())]
 
 
 def test_the_cut_is_reached_exactly_and_once() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     for seqno in (1, 2, 3):
         layer.up(cast_of("A", seqno), 0.0)
     assert layer.down(ReachCut({A: 2, C: 1}, {A: A, C: A}), 0.0)[:2] == [delivery_of("A", 1), delivery_of("A", 2)]
@@ -95,8 +99,7 @@ def test_a_cut_that_is_reached_already_or_names_strangers_only_is_answered_at_on
 
 
 def test_missing_frames_of_the_cut_are_requested_at_once_from_the_holder_then_others() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     layer.up(cast_of("A", 2), 0.0)
     (request,) = layer.down(ReachCut({A: 3}, {A: C}), 1.0)
     assert request_of(request) == (C, Retransmit(V1.id, A, ((1, 1), (3, 3)), False))
@@ -110,16 +113,14 @@ def test_missing_frames_of_the_cut_are_requested_at_once_from_the_holder_then_ot
 
 
 def test_frames_beyond_the_cut_are_not_requested() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     layer.down(ReachCut({C: 1}, {C: C}), 0.0)
     layer.up(cast_of("A", 3), 0.0)
     assert [request_of(effect) for effect in layer.expire(1.0)] == [(A, Retransmit(V1.id, C, ((1, 1),), False))]
 
 
 def test_a_cut_beyond_the_window_is_reached() -> None:
-    layer = member_of_v1("B", NakAckConfig(window_count_max=2))
-    layer.up(Blocked(), 0.0)
+    layer = blocked(NakAckConfig(window_count_max=2))
     layer.down(ReachCut({A: 4}, {A: C}), 0.0)
     effects = [effect for seqno in (1, 2, 3, 4) for effect in layer.up(cast_of("A", seqno), 0.0)]
     assert effects == [*[delivery_of("A", seqno) for seqno in (1, 2, 3, 4)], Up(CutReached())]
@@ -138,8 +139,7 @@ def test_a_digest_query_voids_the_cut_that_is_being_reached() -> None:
 
 
 def test_a_later_cut_replaces_the_one_that_is_being_reached() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     layer.down(ReachCut({A: 1}, {A: C}), 0.0)
     layer.down(ReachCut({A: 2}, {A: C}), 0.0)
     assert seqnos(layer.up(cast_of("A", 1), 0.0)) == [1]
@@ -147,8 +147,7 @@ def test_a_later_cut_replaces_the_one_that_is_being_reached() -> None:
 
 
 def test_frames_beyond_the_cut_are_never_delivered_and_the_next_view_starts_at_one() -> None:
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     for seqno in (1, 2):
         layer.up(cast_of("A", seqno), 0.0)
     layer.down(ReachCut({A: 1}, {A: A}), 0.0)
@@ -159,8 +158,7 @@ def test_frames_beyond_the_cut_are_never_delivered_and_the_next_view_starts_at_o
 
 def test_a_view_that_is_installed_within_a_flush_stays_blocked() -> None:
     """A member that had only prepared a view which others have installed catches up; the flush continues."""
-    layer = member_of_v1("B")
-    layer.up(Blocked(), 0.0)
+    layer = blocked()
     layer.up(cast_of("A", 1, counter=2), 0.0)
     assert layer.up(ViewInstalled(V2, V1, blocked=True), 0.0) == []
     assert layer.down(DigestQuery(), 0.0) == [Up(DigestAnswer({A: 1, B: 0, C: 0}))]

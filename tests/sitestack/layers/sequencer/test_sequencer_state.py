@@ -28,8 +28,7 @@ ONE_EACH = Configs(batching=BatchingConfig(batch_count_max=1))
 @pytest.mark.conforms("SEQ-15")
 def test_duplicates_are_recognised_after_their_origin_has_left_and_returned() -> None:
     group = OrderedGroup("ABC")
-    group.send("C", b"m")
-    group.settle()
+    group.say("C", b"m")
     group.change_view("AB")
     assert group["A"].layer(Sequencer).levels()["tombstones"].now == 1
     group.change_view("ABC")
@@ -40,8 +39,7 @@ def test_duplicates_are_recognised_after_their_origin_has_left_and_returned() ->
 
 @pytest.mark.conforms("SEQ-15")
 def test_those_that_left_are_remembered_up_to_a_bound_and_the_first_that_left_is_forgotten_first() -> None:
-    sequencer = sequencer_of("A", SequencerConfig(tombstones_max=2))
-    sequencer.up(ViewInstalled(view_of(1, "ABCDE"), None), 0.0)
+    sequencer = sequencer_of("A", SequencerConfig(tombstones_max=2), view="ABCDE")
     for origin in "EDCB":
         sequencer.up(Frame(address("A"), None, (Sequenced(),), batch_of(origin, 1), False, 1), 0.0)
     for counter, names in enumerate(("ACDE", "ADE", "AE", "A"), 2):
@@ -53,8 +51,7 @@ def test_those_that_left_are_remembered_up_to_a_bound_and_the_first_that_left_is
 def test_the_state_is_the_same_for_any_order_of_arrival() -> None:
     states = []
     for origins in ("BC", "CB"):
-        sequencer = sequencer_of("A", SequencerConfig(order="fifo"))
-        sequencer.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
+        sequencer = sequencer_of("A", SequencerConfig(order="fifo"), view="ABC")
         for origin in origins:
             entry = Frame(address(origin), None, (Sequenced(),), batch_of(origin, 1), False, 1)
             sequencer.up(entry, 0.0)
@@ -66,12 +63,10 @@ def test_the_state_is_the_same_for_any_order_of_arrival() -> None:
 def test_a_joiner_continues_from_the_others_numbers() -> None:
     group = OrderedGroup("AB", ONE_EACH)
     group.send("B", *numerals(1, 2, 3))
-    group.send("B", b"site", scope=Scope.SITE)
-    group.settle()
+    group.say("B", b"site", scope=Scope.SITE)
     group.change_view("ABC")
     group.send("B", *numerals(4))
-    group.send("C", b"c")
-    group.settle()
+    group.say("C", b"c")
     assert group["C"].payloads("B") == numerals(4)
     assert group["A"].payloads("C") == [b"c"]
     assert group["C"].drops == {}
@@ -109,13 +104,11 @@ def test_a_split_and_a_merge_cause_no_duplicate_and_each_origin_delivers_its_own
     group.settle()
     for name in "CD":
         group.wire.hold("A", name)
-    group.send("C", *numerals(2, 3))  # delivered by A and B only, before the split
-    group.settle()
+    group.say("C", *numerals(2, 3))  # delivered by A and B only, before the split
     group.split("AB", "CD")
     group.wire.hold("D", "C")
     group.send("D", *numerals(2))  # on its way when the parts merge
-    group.send("A", *numerals(2, 3))
-    group.settle()
+    group.say("A", *numerals(2, 3))
     assert group["B"].payloads("C") == numerals(1, 2, 3)
     assert group["C"].payloads("C") == numerals(1, 2, 3)
 
@@ -140,16 +133,14 @@ def test_a_message_delivered_only_in_the_other_part_reaches_its_origin_after_a_m
         group.send("C", payload)
     group.settle()
     group.wire.hold("A", "C")
-    group.send("C", b"by A and B")
-    group.settle()
+    group.say("C", b"by A and B")
     assert group["B"].payloads("C")[-1] == b"by A and B"
     group.block("ABC")
     group.next_view("AB")
     group.next_view("C", blocked=True)  # it gets to sequence nothing before the merge
     assert group.table("C") == (1, 0)
     group.merge("AB", "C")
-    group.send("C", b"last")
-    group.settle()
+    group.say("C", b"last")
     for name in "ABC":
         assert group[name].payloads("C") == [*numerals(*range(before)), b"by A and B", b"last"]
         assert group.table(name)[0] == 0
@@ -169,8 +160,7 @@ def merged(sequencer: Sequencer, counter: int, *parts: tuple[str, dict[str, tupl
 @pytest.mark.parametrize("at_once", [False, True])
 def test_messages_that_only_departed_members_delivered_are_delivered_when_their_origin_sends_them_again(at_once: bool) -> None:
     """Otherwise members of one view would deliver different messages: those of the origin's part, and the others not."""
-    sequencer = sequencer_of("A")
-    sequencer.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    sequencer = sequencer_of("A", view="A")
     of_b, of_c = ("B", {"C": (4, 5), "B": (1, 1)}), ("C", {"C": (3, 4)})
     if at_once:
         news = merged(sequencer, 2, of_b, of_c)
@@ -188,8 +178,7 @@ def test_messages_that_only_departed_members_delivered_are_delivered_when_their_
 @pytest.mark.conforms("SEQ-20")
 @pytest.mark.parametrize("tombstones_max", [1024, 0], ids=["remembered", "evicted"])
 def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_origin_sends_it_again(tombstones_max: int) -> None:
-    sequencer = sequencer_of("A", SequencerConfig(tombstones_max=tombstones_max))
-    sequencer.up(ViewInstalled(view_of(1, "AC"), None), 0.0)
+    sequencer = sequencer_of("A", SequencerConfig(tombstones_max=tombstones_max), view="AC")
     for n in (1, 2, 3):
         sequencer.up(Frame(A, None, (Sequenced(),), batch_of("C", n), False, n), 0.0)
     sequencer.up(ViewInstalled(view_of(2, "A"), view_of(1, "AC")), 0.0)
@@ -203,8 +192,7 @@ def test_a_member_that_has_delivered_a_message_or_its_gap_drops_it_when_its_orig
 @pytest.mark.conforms("SEQ-9")
 def test_a_joiner_delivers_what_another_part_sends_again_as_its_elder_does() -> None:
     """Both know these numbers by a merge only; the joiner would drop the message that its elder delivers."""
-    elder, joiner = sequencer_of("A"), sequencer_of("D")
-    elder.up(ViewInstalled(view_of(1, "A"), None), 0.0)
+    elder, joiner = sequencer_of("A", view="A"), sequencer_of("D")
     merged(elder, 2, ("B", {"C": (4, 5), "B": (1, 1)}))
     elder.up(ViewInstalled(view_of(3, "A"), view_of(2, "AB")), 0.0)
     joiner.take_state(elder.give_state())
@@ -249,8 +237,7 @@ NONSENSE = {
 
 @pytest.mark.parametrize(("frame", "reason"), NONSENSE.values(), ids=NONSENSE.keys())
 def test_nonsense_is_dropped_and_counted(frame: Frame, reason: str) -> None:
-    sequencer = sequencer_of("A")
-    sequencer.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
+    sequencer = sequencer_of("A", view="ABC")
     assert sequencer.up(frame, 0.0) == [Dropped(reason)]
 
 
@@ -270,9 +257,7 @@ def test_the_coordinator_drops_forwards_during_a_block_since_their_senders_still
 
 def test_a_coordinator_unblocked_in_the_same_view_requests_dropped_forwards() -> None:
     """S22: no view follows a quarantine that has lasted too long, and the timer of a sender may have slowed down meanwhile."""
-    coordinator, sender = sequencer_of("A"), sequencer_of("B")
-    for each in (coordinator, sender):
-        each.up(ViewInstalled(view_of(1, "ABC"), None), 0.0)
+    coordinator, sender = [sequencer_of(name, view="ABC") for name in "AB"]
     coordinator.up(Blocked(quarantined=True), 0.0)
     (forward,) = sender.down(Frame(B, None, (), batch_of("B", 1)), 1.0)
     assert isinstance(forward, Down)
@@ -285,8 +270,7 @@ def test_a_coordinator_unblocked_in_the_same_view_requests_dropped_forwards() ->
 
 
 def test_a_coordinator_requests_no_forward_dropped_before_a_new_view() -> None:
-    coordinator = sequencer_of("A")
-    coordinator.up(ViewInstalled(view_of(1, "AB"), None), 0.0)
+    coordinator = sequencer_of("A", view="AB")
     coordinator.up(Blocked(), 0.0)
     coordinator.up(Frame(B, A, (Forward(),), batch_of("B", 1)), 1.0)
     assert coordinator.up(ViewInstalled(view_of(2, "AB"), view_of(1, "AB"), blocked=True), 2.0) == []

@@ -28,8 +28,7 @@ def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -
     """S13: the second flush must not wait for the first one's members."""
     group = OrderedGroup("ABCD", ONE_EACH)
     group.wire.hold("D", "A")
-    group.send("D", *numerals(1, 2))
-    group.settle()
+    group.say("D", *numerals(1, 2))
     group.kill("A")
     group.wire.hold("D", "B")
     group.change_view("BCD")
@@ -65,15 +64,12 @@ C delivers C6
 @pytest.mark.conforms("SEQ-14", "SEQ-18")
 def test_the_seed_example_of_messages_1_to_6_matches_exactly_without_a_flush() -> None:
     group = OrderedGroup("ABC", ONE_EACH)
-    group.send("C", b"C1", b"C2", b"C3", b"C4")
-    group.settle()
+    group.say("C", b"C1", b"C2", b"C3", b"C4")
     lines: list[str] = []
     listen(group, lines)
     group.wire.hold("A", "C")
-    group.send("C", b"C5")
-    group.settle()
-    group.send("C", b"C6")
-    group.settle()
+    group.say("C", b"C5")
+    group.say("C", b"C6")
     lines.append("A dies")
     group.kill("A")
     group.next_view("BC")
@@ -96,8 +92,7 @@ def test_survivors_of_a_coordinator_that_reached_only_one_of_them_agree_on_one_o
     group.send("C", b"c1")
     group.turn(group["C"])
     group.turn(group["A"])
-    group.send("D", b"d1")
-    group.settle()
+    group.say("D", b"d1")
     assert group["B"].delivered == [("C", b"c1"), ("D", b"d1")]
     group.kill("A")
     group.wire.hold("C", "B")  # D's forward would come first
@@ -127,13 +122,11 @@ def test_nothing_is_forwarded_before_the_first_view_nor_during_a_block() -> None
 @pytest.mark.conforms("SEQ-21")
 def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
     group = OrderedGroup("AB", ONE_EACH)
-    group.send("A", b"before")
-    group.settle()
+    group.say("A", b"before")
     group.block("AB")
     group.next_view("AB", blocked=True)
     group.send("A", b"1")
-    group.send("B", b"2")
-    group.settle()
+    group.say("B", b"2")
     assert group.streams("A").casts == 1
     assert group.streams("B").unicasts == 0
     group.next_view("AB")

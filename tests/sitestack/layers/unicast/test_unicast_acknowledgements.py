@@ -8,8 +8,7 @@ from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast.headers import UnicastAck
 from sitestack.layers.unicast.receiver import ACK_DELAY_S, ACK_FRAMES
 from sitestack.model.events import Blocked, Left, Unblocked, ViewInstalled
-from sitestack.model.view import View, ViewId
-from tests.harness.addresses import address
+from tests.harness.addresses import view_of
 from tests.harness.group import Group
 from tests.harness.messages import unicast_of
 from tests.harness.talkers import ACKED_S
@@ -37,6 +36,11 @@ class Two(Group):
             frame = unicast_of(source, dest, self[source].sent, bytes(size), unreliable=unreliable)
             self.down(source, frame)
 
+    def say(self, source: str, count: int = 1, *, size: int = 8) -> None:
+        """Send frames, and let them arrive."""
+        self.send(source, count, size=size)
+        self.run(ARRIVES_S)
+
     def sent(self, name: str) -> list[str]:
         """The datagrams that a member has sent since the last call, each as the headers of its frames."""
         kinds = [packet.kinds for packet in self.wire.sent if packet.source == name]
@@ -48,14 +52,12 @@ class Two(Group):
 
 
 def view(event_blocked: bool) -> ViewInstalled:
-    members = (address("A"), address("B"))
-    return ViewInstalled(View(ViewId(1, members[0]), ViewId(1, members[0]), members, ("A", "B")), None, (), event_blocked)
+    return ViewInstalled(view_of(1, "AB"), None, (), event_blocked)
 
 
 def test_it_rides_in_the_datagram_of_the_next_frame_to_that_peer() -> None:
     group = Two()
-    group.send("A", 3)
-    group.run(ARRIVES_S)
+    group.say("A", 3)
     assert group.sent("B") == []
     group.send("B")
     assert group.sent("B") == ["UnicastData UnicastAck"]
@@ -65,8 +67,7 @@ def test_it_rides_in_the_datagram_of_the_next_frame_to_that_peer() -> None:
 
 def test_it_rides_with_an_unreliable_frame_as_well() -> None:
     group = Two()
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     group.send("B", unreliable=True)
     assert group.sent("B") == ["data UnicastAck"]
 
@@ -74,10 +75,8 @@ def test_it_rides_with_an_unreliable_frame_as_well() -> None:
 def test_a_round_trip_takes_two_datagrams() -> None:
     group = Two()
     for _ in range(5):
-        group.send("A")
-        group.run(ARRIVES_S)
-        group.send("B")
-        group.run(ARRIVES_S)
+        group.say("A")
+        group.say("B")
     assert group.sent("A") == ["UnicastData"] + ["UnicastData UnicastAck"] * 4
     assert group.sent("B") == ["UnicastData UnicastAck"] * 5
 
@@ -96,8 +95,7 @@ def test_it_leaves_alone_after_a_while_and_nothing_is_sent_twice() -> None:
 
 def test_it_waits_for_no_more_than_a_number_of_frames() -> None:
     group = Two()
-    group.send("A", ACK_FRAMES)
-    group.run(ARRIVES_S)
+    group.say("A", ACK_FRAMES)
     assert group.sent("B") == ["UnicastAck"]
     group.run(1.0)
     assert group.sent("B") == [], "it does not come a second time"
@@ -105,12 +103,10 @@ def test_it_waits_for_no_more_than_a_number_of_frames() -> None:
 
 def test_it_waits_for_no_more_than_a_quarter_of_a_window() -> None:
     small = Two(UnicastConfig(window_frames_max=8))
-    small.send("A", 2)
-    small.run(ARRIVES_S)
+    small.say("A", 2)
     assert small.sent("B") == ["UnicastAck"]
     narrow = Two(UnicastConfig(window_bytes_max=4_000))
-    narrow.send("A", size=1_000)
-    narrow.run(ARRIVES_S)
+    narrow.say("A", size=1_000)
     assert narrow.sent("B") == ["UnicastAck"]
 
 
@@ -139,8 +135,7 @@ def test_it_waits_for_nothing_while_something_is_missing() -> None:
     group.wire.rule = lambda packet: Fate.LOSE
     group.send("A")
     group.wire.rule = lambda packet: Fate.PASS
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     assert group.sent("B") == ["UnicastAck"]
 
 
@@ -156,12 +151,10 @@ def test_it_waits_for_nothing_during_a_view_change() -> None:
     undeliverable.
     """
     group = Two()
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     group.down("B", Blocked())
     assert group.sent("B") == ["UnicastAck"], "what was owed"
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     assert group.sent("B") == ["UnicastAck"], "what comes during it"
 
 
@@ -170,8 +163,7 @@ def test_it_waits_again_after_a_view_change(end: Unblocked | ViewInstalled) -> N
     group = Two()
     group.down("B", Blocked())
     group.down("B", end)
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     assert group.sent("B") == []
 
 
@@ -179,15 +171,13 @@ def test_a_view_that_the_next_change_follows_at_once_ends_nothing() -> None:
     group = Two()
     group.down("B", Blocked())
     group.down("B", view(True))
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     assert group.sent("B") == ["UnicastAck"]
 
 
 def test_a_leaving_member_sends_its_pending_acknowledgement() -> None:
     group = Two()
-    group.send("A")
-    group.run(ARRIVES_S)
+    group.say("A")
     group.down("B", Left(True))
     assert group.sent("B") == ["UnicastAck"]
 

@@ -5,7 +5,10 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from sitestack.config import SiteConfig
 from sitestack.layers.unicast import Unicast, UnicastConfig
 from sitestack.layers.unicast import layer as module
 from sitestack.layers.unicast.headers import FRAME_COST_BYTES, LANE_WINDOW_MIN, SendFirst, UnicastAck, UnicastData, UnicastSync
@@ -13,11 +16,11 @@ from sitestack.layers.unicast.layer import MANY_PEERS, REST_S
 from sitestack.model.address import Address
 from sitestack.model.events import CloseConnection, Left, PathDoubt, TryNextPhysical, Undeliverable, ViewInstalled
 from sitestack.model.frame import Frame, Header
-from sitestack.model.view import View, ViewId
-from sitestack.stack.layer import Down, Dropped, Up
+from sitestack.model.view import View
+from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, local_of, view_of
-from tests.harness.messages import unicast_of
-from tests.harness.talkers import ACKED_S, Talkers, control, data, layer_of
+from tests.harness.messages import present, unicast_of
+from tests.harness.talkers import Talkers, after_sending, control, data, layer_of
 from tests.harness.wire import Fate, keep, lose
 
 A, B = address("A"), address("B")
@@ -101,8 +104,7 @@ def test_a_receiver_whose_requests_are_in_vain_tries_the_next_address_of_the_sen
 @pytest.mark.parametrize(("back", "given_up"), [(False, True), (True, False)])
 def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, given_up: bool) -> None:
     group = Talkers()
-    both = View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"))
-    alone = View(ViewId(2, A), ViewId(1, A), (A,), ("A",))
+    both, alone = view_of(1, "AB"), view_of(2, "A")
     group.wire.rule = lambda packet: Fate.LOSE
     group.down("A", ViewInstalled(both, None))
     group.send("A", "B", "1")
@@ -110,7 +112,7 @@ def test_a_member_that_left_is_given_up_soon_unless_it_comes_back(back: bool, gi
     group.run(4)
     assert group.levels("A")["window_frames"].now == 1
     if back:
-        group.down("A", ViewInstalled(View(ViewId(3, A), ViewId(1, A), (A, B), ("A", "B")), alone))
+        group.down("A", ViewInstalled(view_of(3, "AB"), alone))
     group.run(10)
     assert (group["A"].undeliverable == ["1"]) is given_up
     group.wire.rule = keep
@@ -218,9 +220,7 @@ def test_a_frame_that_waits_already_is_not_counted_twice() -> None:
 
 @pytest.mark.conforms("U2-17")
 def test_a_request_is_answered_up_to_a_bound() -> None:
-    layer = layer_of(UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
-    for n in range(1, 11):
-        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
+    layer = after_sending(10, UnicastConfig(resend_bytes_max=3 * (FRAME_COST_BYTES + 5)))
     effects = layer.up(control(UnicastAck(1, 1, 0, ((1, 10),))), 0.0)
     assert len(effects) == 3
 
@@ -228,9 +228,7 @@ def test_a_request_is_answered_up_to_a_bound() -> None:
 @pytest.mark.conforms("U2-17")
 def test_requests_that_arrive_together_are_answered_once() -> None:
     """Of a receiver behind seconds of delay, which asks again before the answer can be there."""
-    layer = layer_of(UnicastConfig(ask_interval_s=0.02))
-    for n in range(1, 4):
-        layer.down(unicast_of("A", "B", n), 0.0)
+    layer = after_sending(3, UnicastConfig(ask_interval_s=0.02))
     request = control(UnicastAck(1, 1, 0, ((1, 2),)))
     counts = [len(layer.up(request, now)) for now in (1.0, 1.005, 1.015, 1.02)]
     assert counts == [2, 0, 0, 2]
@@ -240,9 +238,7 @@ def test_requests_that_arrive_together_are_answered_once() -> None:
 
 
 def test_numbers_of_a_closed_connection_are_not_those_of_the_next_one() -> None:
-    layer = layer_of(UnicastConfig(ask_interval_s=0.02))
-    for n in range(1, 4):
-        layer.down(unicast_of("A", "B", n), 0.0)
+    layer = after_sending(3, UnicastConfig(ask_interval_s=0.02))
     assert len(layer.up(control(UnicastAck(1, 1, 0, ((1, 3),))), 1.0)) == 3
     layer.up(control(UnicastAck(1, 1, 1, ())), 1.0)
     layer.down(CloseConnection(B), 1.01)
@@ -268,8 +264,7 @@ def test_a_conn_id_too_large_for_the_head_of_a_lane_is_acknowledged_by_a_frame()
     for n in (1, 2):
         layer.up(data(n, UnicastData(1 << 40, n, n, n == 1)), 0.0)
         layer.flush(0.0)
-    lane = layer.send_lane(B)
-    assert lane is not None
+    lane = present(layer.send_lane(B))
     assert lane.number is not None
     assert lane.number(batch, 0.0)[2:] == (0, 0, 0)
 
@@ -300,11 +295,9 @@ def test_what_passed_while_this_member_stood_still_is_not_forgotten_as_copies_ma
 def test_the_peer_that_was_silent_longest_is_forgotten() -> None:
     group = Talkers("ABCD", config=UnicastConfig(peers_max=2))
     for source in "BCBD":
-        group.send(source, "A", "hello")
-        group.run(ACKED_S)
+        group.talk(source, "A", "hello")
     packets = len(group.wire.sent)
-    group.send("B", "A", "known")
-    group.run(ACKED_S)
+    group.talk("B", "A", "known")
     assert [packet.header for packet in group.wire.sent[packets:]] == [
         UnicastData(1, 3, 3, False),
         UnicastAck(1, LANE_WINDOW_MIN, 3, ()),
@@ -342,9 +335,7 @@ def test_hostile_headers_are_counted_and_change_nothing(header: Header, reason: 
 
 @pytest.mark.parametrize("missing", [((-5, -1),), ((1, 1 << 62),), ((1 << 62, 1),), ((1, 1),) * 20_000])
 def test_a_hostile_request_costs_no_more_than_an_honest_one(missing: tuple[tuple[int, int], ...]) -> None:
-    layer = layer_of()
-    for n in (1, 2, 3):
-        layer.down(unicast_of("A", "B", n, b"x"), 0.0)
+    layer = after_sending(3)
     assert len(layer.up(control(UnicastAck(1, 1, 0, missing)), 0.0)) <= 32
 
 
@@ -369,9 +360,7 @@ def test_thousands_of_silent_peers_are_walked_over_seldom_and_each_is_still_sent
         layer.down(Frame(A, Address(number.to_bytes(16, "big")), ()), number / peers)
     now, walks, again = 1.0, 0, set[object]()
     while now < 11.0:
-        due = layer.deadline()
-        assert due is not None
-        now = max(now, due)
+        now = max(now, present(layer.deadline()))
         effects, walks = layer.expire(now), walks + 1
         again |= {each.event.dest for each in effects if isinstance(each, Down) and isinstance(each.event, Frame)}
     assert walks <= 10.0 / (REST_S * (peers - MANY_PEERS)) + 2
@@ -391,3 +380,82 @@ def test_reordered_bytes_of_all_peers_are_bounded_and_the_largest_buffer_is_drop
     layer.flush(0.0)
     layer.expire(UnicastConfig().tombstone_s)
     assert layer.levels()["reorder_all_bytes"].now == 0
+
+
+# -- nothing is sent again to a receiver that may have forgotten it, as `find_problems` has it -----------------------------
+
+
+#: Seconds that a datagram may be under way.
+LATE_S = 50.0
+#: Both a receiver's memory of numbers, and the pieces of a frame that it has acknowledged.
+FORGOTTEN_S = min(UnicastConfig().tombstone_s, SiteConfig(site="NYC").protocols.fragment.idle_s)
+
+steps = st.lists(
+    st.tuples(
+        st.sampled_from(["send", "send", "ack", "ack all", "send first", "view", "view without", "close", "wait"]),
+        st.sampled_from([0.01, 0.2, 3.0, 20.0, 45.0, 59.9, 61.0, 130.0, 250.0]),
+        st.booleans(),
+    ),
+    min_size=3,
+    max_size=30,
+)
+
+
+class Watched:
+    """A's layer, whose frames all arrive when they are sent first, and of which nothing else is sure to arrive."""
+
+    def __init__(self) -> None:
+        self.layer = Unicast(local_of("A"), UnicastConfig())
+        self.now = 0.0
+        self.sent = 0
+        #: When each message was sent first, and when B made the newest acknowledgement that A has.
+        self.first: dict[int, float] = {}
+        self.acked_at = 0.0
+        self._view: View = view_of(1, "AB")
+
+    def note(self, effects: list[Effect]) -> None:
+        for effect in effects:
+            frame = effect.event if isinstance(effect, Down) else None
+            header = frame.headers[-1] if isinstance(frame, Frame) else None
+            if isinstance(header, UnicastData):
+                known_s = self.now - max(self.first.setdefault(header.mid, self.now), self.acked_at)
+                assert known_s < FORGOTTEN_S, f"message {header.mid} again after {known_s} s"
+
+    def run(self, seconds: float, paused: bool) -> None:
+        """Let the time pass; a paused process comes to its timers only after what has arrived meanwhile."""
+        end = self.now + seconds
+        while not paused and (due := self.layer.deadline()) is not None and due <= end:
+            self.now = max(self.now, due)
+            self.note(self.layer.expire(self.now))
+        self.now = end
+
+    def step(self, kind: str, arrived_s: float) -> None:
+        sender = self.layer._senders.get(B)
+        if kind == "send":
+            self.sent += 1
+            self.note(self.layer.down(unicast_of("A", "B", self.sent), self.now))
+        elif kind.startswith("ack") and sender is not None and sender.window:
+            seqno = max(sender.window) if kind == "ack all" else min(sender.window)
+            self.acked_at = max(self.acked_at, self.now - arrived_s)
+            self.hear(UnicastAck(sender.conn_id, 1, seqno, ((seqno + 1, seqno + 1),)))
+        elif kind == "send first" and sender is not None:
+            self.hear(SendFirst(sender.conn_id))
+        elif kind.startswith("view"):
+            before, self._view = self._view, view_of(self._view.id.counter + 1, "AB" if kind == "view" else "A")
+            self.note(self.layer.up(ViewInstalled(self._view, before), self.now))
+        elif kind == "close":
+            self.note(self.layer.down(CloseConnection(B), self.now))
+        due = self.layer.deadline()
+        if due is not None and due <= self.now:
+            self.note(self.layer.expire(self.now))
+
+    def hear(self, header: UnicastAck | SendFirst) -> None:
+        self.note(self.layer.up(Frame(Address(B), A, (header,), unreliable=True), self.now))
+
+
+@given(steps)
+def test_nothing_is_sent_again_when_its_receiver_may_have_forgotten_it(steps: list[tuple[str, float, bool]]) -> None:
+    watched = Watched()
+    for kind, seconds, paused in steps:
+        watched.run(seconds, paused)
+        watched.step(kind, seconds if paused else min(seconds, LATE_S))

@@ -8,8 +8,7 @@ import pytest
 
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import ViewInstalled
-from sitestack.model.view import View, ViewId
-from tests.harness.addresses import address
+from tests.harness.addresses import view_of
 from tests.harness.talkers import ACKED_S, Talkers
 from tests.harness.wire import Fate, Packet, keep, lose
 
@@ -18,8 +17,7 @@ def talking() -> Talkers:
     """A and B have exchanged messages: A's next is 1.4 with mid 4, B's is 1.2."""
     group = Talkers()
     group.send("A", "B", "one", "two", "three")
-    group.send("B", "A", "uno")
-    group.run(ACKED_S)
+    group.talk("B", "A", "uno")
     group.story()
     return group
 
@@ -35,10 +33,8 @@ def test_scenario_1_and_2_a_new_connection() -> None:
     this.
     """
     group = Talkers()
-    group.send("A", "B", "one", "two")
-    group.run(ACKED_S)
-    group.send("A", "B", "three")
-    group.run(ACKED_S)
+    group.talk("A", "B", "one", "two")
+    group.talk("A", "B", "three")
     group.tells(
         """
         A -> B: 1.1 mid 1 first one
@@ -63,8 +59,7 @@ def test_scenario_3_both_close() -> None:
     group.close("A", "B")
     group.close("B", "A")
     group.wire.rule = keep
-    group.send("B", "A", "dos")
-    group.run(ACKED_S)
+    group.talk("B", "A", "dos")
     group.tells(
         """
         A -> B: 1.4 mid 4 four (lost)
@@ -93,8 +88,7 @@ def test_scenario_4_a_closes_and_reopens() -> None:
     group = talking()
     group.close("A", "B")
     assert group.statistics("A").senders == 0
-    group.send("A", "B", "four", "five")
-    group.run(ACKED_S)
+    group.talk("A", "B", "four", "five")
     group.tells(
         """
         A closes its connection to B
@@ -114,8 +108,7 @@ def test_scenario_5_and_9_b_closes_and_a_sends() -> None:
     group = talking()
     group.close("B", "A")
     assert group.statistics("B").windows_open == 0
-    group.send("A", "B", "four", "five")
-    group.run(ACKED_S)
+    group.talk("A", "B", "four", "five")
     group.tells(
         """
         B closes its connection to A
@@ -162,8 +155,7 @@ def test_scenario_7_merge_where_both_were_apart() -> None:
     group.close("A", "B")
     group.close("B", "A")
     group.send("A", "B", "four")
-    group.send("B", "A", "dos")
-    group.run(ACKED_S)
+    group.talk("B", "A", "dos")
     group.tells(
         """
         A closes its connection to B
@@ -183,10 +175,8 @@ def test_scenario_8_only_a_closed_and_both_send() -> None:
     """A: {A}, B: {A,B}. B drops its old window for A's new connection, and keeps sending in its own old one."""
     group = talking()
     group.close("A", "B")
-    group.send("A", "B", "four")
-    group.run(ACKED_S)
-    group.send("B", "A", "dos")
-    group.run(ACKED_S)
+    group.talk("A", "B", "four")
+    group.talk("B", "A", "dos")
     group.tells(
         """
         A closes its connection to B
@@ -207,16 +197,14 @@ def test_issue_at_the_end_a_first_message_sent_again_does_not_reset_the_window()
     """'We *cannot* create a new entry.recv_win, or else we trash already received msgs!'"""
     group = Talkers()
     group.wire.rule = lose(lambda packet: isinstance(packet.header, UnicastAck))
-    group.send("A", "B", "one")
-    group.run(ACKED_S)
+    group.talk("A", "B", "one")
     group.send("A", "B", "two")
     first = group.wire.sent[0]
     group.run(ACKED_S)
     group.wire.rule = keep
     group.story()
     group.inject(first)
-    group.send("A", "B", "three")
-    group.run(ACKED_S)
+    group.talk("A", "B", "three")
     group.tells(
         """
         A -> B: 1.1 mid 1 first one (again)
@@ -236,23 +224,18 @@ def test_motivation_a_one_sided_view_change_heals(closing: str) -> None:
     was reset.
     """
     group = talking()
-    a, b = address("A"), address("B")
-    both = View(ViewId(1, a), ViewId(1, a), (a, b), ("A", "B"))
-    alone = View(ViewId(2, b), ViewId(2, b), (b,), ("B",))
-    healed = View(ViewId(3, a), ViewId(3, a), (a, b), ("A", "B"))
+    both, alone, healed = view_of(1, "AB"), view_of(2, "B"), view_of(3, "AB")
     group.down("A", ViewInstalled(both, None))
     group.down("B", ViewInstalled(both, None))
     group.down("B", ViewInstalled(alone, both))
     for name in closing:
         group.close(name, "B" if name == "A" else "A")
     group.send("A", "B", "four")
-    group.send("B", "A", "dos")
-    group.run(ACKED_S)
+    group.talk("B", "A", "dos")
     group.down("A", ViewInstalled(healed, both))
     group.down("B", ViewInstalled(healed, alone))
     group.send("A", "B", "five")
-    group.send("B", "A", "tres")
-    group.run(ACKED_S)
+    group.talk("B", "A", "tres")
     assert group["B"].texts["A"] == ["one", "two", "three", "four", "five"]
     assert group["A"].texts["B"] == ["uno", "dos", "tres"]
 
@@ -275,8 +258,7 @@ def test_a_complaint_about_an_earlier_connection_is_ignored() -> None:
     group = talking()
     group.close("B", "A")
     group.wire.rule = lambda packet: Fate.DELAY if isinstance(packet.header, SendFirst) else Fate.PASS
-    group.send("A", "B", "four")
-    group.run(ACKED_S)
+    group.talk("A", "B", "four")
     group.close("A", "B")
     group.run(ACKED_S)
     group.story()
