@@ -94,13 +94,14 @@ class Script:
             self.start(site, name)
             self.view(*names[:count])
 
-    def kill(self, name: str, after_datagrams: int = 0) -> None:
-        """Kill a process as by `kill -9`: now, or after that many more datagrams have left it."""
-        self.transcript.note(f"{name} is killed" + (f" after {after_datagrams} datagrams" if after_datagrams else ""))
-        if after_datagrams:
-            self[name].dies_after = after_datagrams
-        else:
-            self[name].kill()
+    def kill(self, *names: str, after_datagrams: int = 0) -> None:
+        """Kill processes as by `kill -9`: now, or after that many more datagrams have left each of them."""
+        for name in names:
+            self.transcript.note(f"{name} is killed" + (f" after {after_datagrams} datagrams" if after_datagrams else ""))
+            if after_datagrams:
+                self[name].dies_after = after_datagrams
+            else:
+                self[name].kill()
 
     def kill_at(self, name: str, point: Callable[[Event | Frame], bool]) -> None:
         """Kill a process right after this event is recorded or this effect carried out: nothing else leaves the process."""
@@ -161,6 +162,11 @@ class Script:
         """Wait until each of these processes has delivered all of these texts."""
         for name in names:
             self.until(lambda name=name: set(words) <= set(self.delivered(name)), f"{' '.join(words)} at {name}", within)  # type: ignore[misc]
+
+    def exactly(self, names: Names, *words: str, within: float = 30.0) -> None:
+        """Wait until each of these processes has delivered these texts, and see that it has these alone, in this order."""
+        self.everywhere(names, *words, within=within)
+        assert {name: self.delivered(name) for name in names} == {name: [*words] for name in names}
 
     # -- network ---------------------------------------------------------------------------------------------------
 

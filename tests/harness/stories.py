@@ -55,8 +55,10 @@ def numbered(letter: str, first: int, last: int) -> list[str]:
     return [f"{letter}{n}" for n in range(first, last + 1)]
 
 
-def verdict(script: Script, *, order: Order = "total") -> None:
-    """Let the story come to rest, and assert that every promise holds over the journals."""
+def verdict(script: Script, *, order: Order = "total", tells: str = "") -> None:
+    """Let the story come to rest, and assert that every promise holds over the journals; `tells`: its transcript until now."""
+    if tells:
+        told(script, tells)
     script.run(2 * SETTLED)
     assert_sound(script.world, *script.transcript.lines, order=order)
 

@@ -166,17 +166,13 @@ ROW_MUTANTS = (
         "Physical(config.external_host or host, config.external_port or port)",
         "Physical(host, port)",
     ),
-    RowMutant(
+    row(
         "U2-10",
         "members of the view are the only ones that are sent to",
-        (
-            Edit(
-                "sitestack/layers/unicast/layer.py",
-                "            return [Down(event)] if event.unreliable else self._send_to(dest, event, now)",
-                "            return [Down(event)] if event.unreliable or dest not in (self._members or [dest]) "
-                "else self._send_to(dest, event, now)",
-            ),
-        ),
+        "sitestack/layers/unicast/layer.py",
+        "            return [Down(event)] if event.unreliable else self._send_to(dest, event, now)",
+        "            return [Down(event)] if event.unreliable or dest not in (self._members or [dest]) "
+        "else self._send_to(dest, event, now)",
     ),
     row(
         "U2-18",

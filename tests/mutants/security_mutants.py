@@ -283,7 +283,7 @@ SECURITY = (
         "sitestack/transport/udp.py",
         "self._options.hops, self._config.multicast_ttl_hops)",
         "self._options.hops, 32)",
-        "tests/sitestack/transport/test_multicast_scope.py::test_a_multicast_is_passed_on_by_no_router_unless_that_is_configured",
+        "tests/sitestack/transport/test_udp.py::test_a_multicast_is_passed_on_by_no_router_unless_that_is_configured",
     ),
     trap(
         "C24-bound",
@@ -291,7 +291,7 @@ SECURITY = (
         "sitestack/transport/udp.py",
         "            sock.bind(at)\n",
         '            sock.bind(("", at.port))\n',
-        "tests/sitestack/transport/test_multicast_scope.py::test_datagrams_to_another_group_or_to_the_port_itself_are_not_received",
+        "tests/sitestack/transport/test_udp.py::test_datagrams_to_another_group_or_to_the_port_itself_are_not_received",
     ),
     trap(
         "C18-http",

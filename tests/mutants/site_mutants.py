@@ -212,7 +212,7 @@ SITE = (
         "sitestack/model/address_cache.py",
         "        if known is not None and contact.version <= known.version:",
         "        if known is not None:",
-        "tests/simulation/test_places.py::test_a_moved_member_is_reached_at_its_new_address",
+        "tests/simulation/test_identities.py::test_a_moved_member_is_reached_at_its_new_address",
     ),
     trap(
         "A3",
@@ -220,7 +220,7 @@ SITE = (
         "sitestack/stack/stack.py",
         "        if datagram.dest is not None and datagram.dest != self.address:",
         "        if False:",
-        "tests/simulation/test_places.py::test_messages_for_a_dead_process_are_not_delivered_to_a_new_one_at_its_address",
+        "tests/simulation/test_identities.py::test_messages_for_a_dead_process_are_not_delivered_to_a_new_one_at_its_address",
     ),
     trap(
         "A13",
@@ -228,7 +228,7 @@ SITE = (
         "sitestack/layers/membership/joining.py",
         "            return None\n        return self.find_site()",
         "            return None\n        return None",
-        "tests/simulation/test_places.py::test_when_all_start_at_once_one_founds_the_site_and_the_others_join_it",
+        "tests/simulation/test_identities.py::test_when_all_start_at_once_one_founds_the_site_and_the_others_join_it",
     ),
     trap(
         "S23",
@@ -453,7 +453,7 @@ SITE = (
         "sitestack/layers/path_mtu.py",
         "SIZES = (8_900, 1_400, 1_200, 548)",
         "SIZES = (8_900, 1_400, 1_200)",
-        "tests/simulation/test_path_mtu.py::test_not_even_a_path_of_the_least_size_stops_the_others",
+        "tests/simulation/test_path_mtu.py::test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices",
     ),
     trap(
         "A15-full-wire",

@@ -13,7 +13,7 @@ from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
 from tests.harness.script import Script
-from tests.harness.stories import SOON, layer, say, site, told, verdict
+from tests.harness.stories import SOON, layer, say, site, verdict
 
 FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Commit)
 
@@ -29,8 +29,7 @@ def test_a_multicast_costs_one_unicast_and_one_multicast_and_the_coordinators_ow
     script = site("A", "B", "C", shown=(Forward, Sequenced))
     say(script, "B", "b1")
     say(script, "A", "a1")
-    told(script, "sequencer")
-    verdict(script)
+    verdict(script, tells="sequencer")
 
 
 @pytest.mark.conforms("SEQ-14", "SEQ-12", "SEQ-3")
@@ -46,8 +45,7 @@ def test_the_example_of_seed_000_a_survivor_gets_its_two_missing_messages_once()
     script.view("B", "C")
     script.until(lambda: at_rest(script, "B", "C"), "nobody holds anything")
     assert script.delivered("C") == script.delivered("B") == ["1", "2", "3", "4", "5", "6"]
-    told(script, "failover-1-to-6")
-    verdict(script)
+    verdict(script, tells="failover-1-to-6")
 
 
 @pytest.mark.conforms("SEQ-23", "SEQ-10")
@@ -64,10 +62,8 @@ def test_messages_that_one_survivor_delivered_come_first_at_all_survivors() -> N
     script.view("B", "C", "D")
     script.run(SOON)
     script.release(late)
-    script.everywhere("BCD", "c1", "d1")
-    assert script.delivered("B") == script.delivered("C") == script.delivered("D") == ["c1", "d1"]
-    told(script, "failover-hole")
-    verdict(script)
+    script.exactly("BCD", "c1", "d1")
+    verdict(script, tells="failover-hole")
 
 
 def test_a_message_that_only_its_sender_delivered_reaches_the_other_survivors() -> None:
@@ -87,8 +83,7 @@ def test_a_survivors_delivery_reaches_all_after_origin_and_coordinator_die() -> 
     script = site("A", "B", "C", "D")
     script.hold("A", "CD", Sequenced)
     say(script, "D", "d1")
-    script.kill("A")
-    script.kill("D")
+    script.kill("A", "D")
     script.view("B", "C")
     assert script.delivered("B") == script.delivered("C") == ["d1"]
     verdict(script)
@@ -100,8 +95,7 @@ def test_a_message_that_only_dead_members_delivered_is_delivered_by_no_survivor(
     script.hold("A", "BCD", Sequenced, carrying=["d1"])
     say(script, "D", "d1")
     assert script.delivered("A") == ["d1"]
-    script.kill("A")
-    script.kill("D")
+    script.kill("A", "D")
     script.view("B", "C")
     say(script, "C", "c1")
     assert script.delivered("B") == script.delivered("C") == ["c1"]
@@ -120,10 +114,8 @@ def test_messages_forwarded_again_precede_new_ones_after_a_failover() -> None:
     script.send("C", "4", "5")
     script.run(SOON)
     script.release(commit)
-    script.everywhere("BC", "1", "2", "3", "4", "5", within=1.0)
-    assert script.delivered("B") == script.delivered("C") == ["1", "2", "3", "4", "5"]
-    told(script, "failover-resend")
-    verdict(script)
+    script.exactly("BC", "1", "2", "3", "4", "5", within=1.0)
+    verdict(script, tells="failover-resend")
 
 
 @pytest.mark.conforms("SEQ-13")
@@ -138,8 +130,7 @@ def test_a_new_coordinator_sequences_its_old_messages_before_its_newer_ones() ->
     script.send("B", "4", "5")
     script.run(SOON)
     script.release(reply)
-    script.everywhere("BC", "1", "2", "3", "4", "5", within=1.0)
-    assert script.delivered("B") == script.delivered("C") == ["1", "2", "3", "4", "5"]
+    script.exactly("BC", "1", "2", "3", "4", "5", within=1.0)
     verdict(script)
 
 
@@ -159,11 +150,9 @@ def test_a_forward_that_is_faster_than_the_view_waits_for_it() -> None:
     assert script["B"].view is old
     assert layer(script, "B", Membership).levels()["held_frames"].now == 2
     script.release(commit)
-    script.everywhere("BC", "1", "2", within=1.0)  # in less than the two seconds after which C would forward again
-    assert script.delivered("B") == script.delivered("C") == ["1", "2"]
+    script.exactly("BC", "1", "2", within=1.0)  # in less than the two seconds after which C would forward again
     script.until(lambda: script["A"].left, "A has left")
-    told(script, "forward-before-view")
-    verdict(script)
+    verdict(script, tells="forward-before-view")
 
 
 def test_no_member_sequences_a_message_of_an_excluded_member() -> None:
@@ -201,11 +190,9 @@ def test_the_coordinator_and_not_the_sender_retransmits_a_missing_message() -> N
     say(script, "B", "b1")
     lost.stop()
     say(script, "B", "b2")
-    script.everywhere("C", "b1", "b2", within=1.0)
-    assert script.delivered("C") == ["b1", "b2"]
+    script.exactly("C", "b1", "b2", within=1.0)
     assert layer(script, "A", NakAck).statistics().retransmitted == 1
-    told(script, "hole")
-    verdict(script)
+    verdict(script, tells="hole")
 
 
 @pytest.mark.conforms("LA-27")

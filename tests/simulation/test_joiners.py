@@ -129,8 +129,7 @@ def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_
     held = script.hold("A", (), Commit)
     start_and_prepare(script, "C")
     held.stop()
-    for name in "AB":
-        script.kill(name)
+    script.kill(*"AB")
     promised = layer(script, "C", Membership)._member.promised
     assert promised.counter > 24
     heal = script.lose("C", "D")

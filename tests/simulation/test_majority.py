@@ -67,8 +67,7 @@ def test_a_member_alone_at_the_start_waits_for_the_majority() -> None:
 
 def test_all_members_restarted_after_a_majority_has_died_are_primary() -> None:
     script = three("survivors")
-    script.kill("A")
-    script.kill("B")
+    script.kill("A", "B")
     script.view("C")
     assert not is_primary(script, "C")
     script.start("NYC", "D")

@@ -11,11 +11,16 @@ from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.journal import records
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import MembershipStatistics
-from sitestack.layers.membership.headers import Commit, FlushRequest, JoinRequest, Prepare
+from sitestack.layers.membership.headers import Commit, FlushRequest, Installed, JoinRequest, Prepare, SuspectReport
+from sitestack.model.frame import Header
 from sitestack.model.message import Scope
+from sitestack.promises import History
+from sitestack.promises.history import Fate
+from tests.harness.messages import present
 from tests.harness.script import Script, site_maker
-from tests.harness.stories import assert_sound
+from tests.harness.stories import assert_sound, site, verdict
 from tests.harness.thinned import one_in
 
 CONFIG = SiteConfig(site="NYC")
@@ -27,6 +32,13 @@ def world_of(seed: int, *names: str) -> tuple[World, list[Process]]:
     processes = [world.spawn("NYC", name) for name in names]
     assert world.run_until(lambda: world.settled("NYC", processes), 20.0)
     return world, processes
+
+
+def formed(seed: int, names: str, *shown: type[Header]) -> Script:
+    """A story of a formed site."""
+    script = Script(World(seed, site_maker(CONFIG)), *shown)
+    script.site("NYC", *names)
+    return script
 
 
 def membership(process: Process) -> MembershipStatistics:
@@ -59,8 +71,7 @@ def test_thirty_processes_that_start_at_once_form_one_view_in_few_steps(seed: in
 def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
     """F40, SEQ-20: the leaver leads its own flush and goes when all others have installed the view."""
     world, (a, b, c) = world_of(1, "A", "B", "C")
-    coordinator = world.coordinator("NYC")
-    assert coordinator is not None
+    coordinator = present(world.coordinator("NYC"))
     others = [p for p in (a, b, c) if p is not coordinator]
     for n in range(60):
         for p in (a, b, c):
@@ -78,8 +89,7 @@ def test_the_coordinator_leaves_under_load_and_nothing_is_missing() -> None:
 
 def test_a_leaving_coordinator_goes_as_soon_as_all_have_installed() -> None:
     world, _ = world_of(1, "A", "B", "C")
-    coordinator = world.coordinator("NYC")
-    assert coordinator is not None
+    coordinator = present(world.coordinator("NYC"))
     coordinator.leave()
     assert world.run_until(lambda: coordinator.left, 1.0)
 
@@ -88,8 +98,7 @@ def test_a_leaving_coordinator_goes_as_soon_as_all_have_installed() -> None:
 def test_a_leaving_coordinator_stays_until_all_have_installed(seed: int) -> None:
     """A11: otherwise a lost commit would leave the others blocked until they find out that it is gone."""
     world, processes = world_of(seed, "A", "B", "C")
-    coordinator = world.coordinator("NYC")
-    assert coordinator is not None
+    coordinator = present(world.coordinator("NYC"))
     others = [p for p in processes if p is not coordinator]
     world.network.faults.append(network_faults.loss(0.35))
     coordinator.leave()
@@ -113,8 +122,7 @@ def test_a_death_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change:
     """S5, S6, S13, A12: prepare and commit leave nothing undecided, wherever they are cut off."""
     for datagrams in range(24):
         world, processes = world_of(datagrams, "A", "B", "C", "D")
-        coordinator = world.coordinator("NYC")
-        assert coordinator is not None
+        coordinator = present(world.coordinator("NYC"))
         assert coordinator.view is not None
         by_rank = {p.local.address: p for p in processes}
         ranked = [by_rank[m] for m in coordinator.view.members]
@@ -141,8 +149,7 @@ def test_a_death_at_any_datagram_of_a_view_change_leaves_one_agreed_view(change:
 @pytest.mark.parametrize(("late", "early"), [("C", "B"), ("B", "C")])
 def test_a_leader_that_dies_after_committing_to_one_member_has_decided_for_all(late: str, early: str) -> None:
     """A member that has installed a view proves that the others are ready for it: they install that first, then the next."""
-    script = Script(World(3, site_maker(CONFIG)), JoinRequest, FlushRequest, Prepare, Commit)
-    script.site("NYC", "A", "B", "C")
+    script = formed(3, "ABC", JoinRequest, FlushRequest, Prepare, Commit)
     held = script.hold("A", late, Commit)
     script.start("NYC", "D")
     assert script.world.run_until(lambda: views(script[early])[-1] == "4", 10.0)
@@ -171,8 +178,7 @@ def test_the_halves_of_a_split_become_one_view_that_names_them(seed: int) -> Non
     world.run(1.0)
     world.network.cuts.clear()
     assert world.run_until(lambda: world.settled("NYC", processes), 40.0)
-    merged = processes[0].view
-    assert merged is not None
+    merged = present(processes[0].view)
     assert sorted(len(sub.members) for sub in merged.subviews) == [2, 3]
     assert all(merged.id.counter > sub.id.counter for sub in merged.subviews)
     for p in processes:
@@ -201,8 +207,7 @@ def test_a_paused_member_returns_by_a_merge() -> None:
     it.
     """
     world, processes = world_of(4, "A", "B", "C")
-    sleeper = world.coordinator("NYC")
-    assert sleeper is not None
+    sleeper = present(world.coordinator("NYC"))
     others = [p for p in processes if p is not sleeper]
     sleeper.pause()
     assert world.run_until(lambda: world.settled("NYC", others), 6.0)
@@ -215,8 +220,7 @@ def test_a_paused_member_returns_by_a_merge() -> None:
 
 
 def test_a_joiner_that_dies_on_the_way_in_does_not_hold_the_others_for_long() -> None:
-    script = Script(World(5, site_maker(CONFIG)), Prepare, Commit)
-    script.site("NYC", "A", "B")
+    script = formed(5, "AB", Prepare, Commit)
     script.start("NYC", "C")
     a, b = script["A"], script["B"]
     assert script.world.run_until(lambda: blocked(b), 5.0)
@@ -225,3 +229,115 @@ def test_a_joiner_that_dies_on_the_way_in_does_not_hold_the_others_for_long() ->
     a.send(b"on we go", Scope.SITE)
     script.run(1.0)
     assert script.delivered("B") == ["on we go"]
+
+
+# -- a coordinator that leaves decides nothing after it has committed the view without itself ------------------------------
+
+
+def test_a_joiner_that_asks_a_departed_coordinator_is_admitted_by_the_next_one() -> None:
+    """Otherwise the leaver would begin a second line of views, with the joiner alone, in the lineage of its old site."""
+    script = formed(4, "AB", JoinRequest, Installed)
+    asking = script.hold("C", "A", JoinRequest)
+    script.start("NYC", "C")
+    script.until(lambda: bool(asking.packets), "C asks A")
+    confirming = script.hold("B", "A", Installed)
+    script["A"].leave()
+    script.until(lambda: views(script["B"])[-1] == "1", "B goes on without A")
+    script.release(asking)
+    script.run(0.1)
+    script.release(confirming)
+    script.view("B", "C")
+    script.until(lambda: script["A"].left, "A goes", within=5.0)
+    assert views(script["C"]) == ["2"]
+    assert_sound(script.world)
+
+
+def test_an_unanswered_leave_is_distinguished_from_an_answered_one() -> None:
+    """The leaver's last messages may be lost with it, as in a crash; no check may demand them of the others."""
+    script = formed(4, "ABC")
+    script["C"].leave()
+    script.until(lambda: script["C"].left, "C goes")
+    script["B"].pause()
+    script["A"].send(b"nobody else gets this")
+    script["A"].leave()
+    script.until(lambda: script["A"].left, "A goes", within=10.0)
+    script["B"].resume()
+    script.view("B")
+    ends = [record.reason for name in "AC" for record in script[name].records if isinstance(record, records.Stop)]
+    assert ends == [records.UNANSWERED, "left"]
+    assert [each.fate for each in map(History.of, (script["A"].records, script["C"].records))] == [Fate.CRASHED, Fate.STOPPED]
+    assert_sound(script.world)
+
+
+def test_a_member_that_misses_a_leavers_commit_gets_the_view_from_the_next_in_line() -> None:
+    """Otherwise it is blocked for ever: A is in no view, so no member misses it."""
+    script = formed(4, "ABC", Commit, SuspectReport)
+    lost = script.hold("A", "C", Commit)
+    script["A"].leave()
+    script.until(lambda: script["A"].left, "A goes, without an answer of C", within=10.0)
+    assert (views(script["B"])[-1], views(script["C"])[-1]) == ("2", "3")
+    script.view("B", "C")
+    assert lost.packets
+    script.send("C", "heard again")
+    script.everywhere("BC", "heard again")
+    assert_sound(script.world)
+
+
+def test_after_the_death_of_a_leaver_in_its_commits_the_others_are_blocked_for_its_detection_only() -> None:
+    """One has installed the view without it. The next in line catches up with that view, in which nothing is to change."""
+    script = formed(4, "ABC", Commit)
+    lost = script.hold("A", "B", Commit)
+    script["A"].leave()
+    script.until(lambda: views(script["C"])[-1] == "2", "C continues without A")
+    script.kill("A")
+    assert lost.packets
+    script.run(4.5)
+    script.view("B", "C", within=0.0)
+    assert not blocked(script["B"])
+    assert not blocked(script["C"])
+    assert_sound(script.world)
+
+
+# -- seconds until the survivors have a new view, with all defaults --------------------------------------------------------
+
+
+#: Seconds that a view change takes at most while no packet is lost.
+CHANGE_S = 0.05
+VERIFY_S = FailureDetectionConfig().verify_timeout_s
+SILENCE_S = FailureDetectionConfig().timeout_s + VERIFY_S
+
+
+def test_a_site_replaces_its_dead_coordinator_at_once() -> None:
+    script = site("A", "B", "C", "D")
+    script.kill("A")
+    script.view("B", "C", "D", within=CHANGE_S)
+    verdict(script)
+
+
+def test_a_site_replaces_its_dead_coordinator_and_next_in_line_at_once() -> None:
+    script = site("A", "B", "C", "D")
+    script.kill("B")
+    script.run(0.001)
+    script.kill("A")
+    script.view("C", "D", within=CHANGE_S)
+    verdict(script)
+
+
+@pytest.mark.parametrize("other", "CDE")
+def test_when_another_member_dies_with_the_coordinator_it_is_asked_and_not_waited_for(other: str) -> None:
+    """Only one survivor watches the dead process, and reports it to the coordinator."""
+    script = site("A", "B", "C", "D", "E")
+    script.kill(other)
+    script.run(0.01)
+    script.kill("A")
+    script.view(*[name for name in "BCDE" if name != other], within=VERIFY_S + 0.1 + CHANGE_S)
+    verdict(script)
+
+
+def test_a_paused_coordinator_is_replaced_after_the_silence_timeout() -> None:
+    """The connections of a paused process stay open, so no other process is notified."""
+    script = site("A", "B", "C")
+    script["A"].pause()
+    script.run(SILENCE_S - 0.6)
+    assert all(len(view.members) == 3 for name in "BC" if (view := script[name].view) is not None)
+    script.view("B", "C", within=0.6 + 0.5)

@@ -1,4 +1,4 @@
-"""Messages out of band in whole stacks: they wait for no other, and nothing comes twice for it."""
+"""Messages out of band in whole stacks wait for no other, and nothing comes twice for it; and the unicasts of a leaver."""
 
 from __future__ import annotations
 
@@ -9,9 +9,7 @@ from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from sitestack.model.message import Scope
 from tests.harness.script import Script
-from tests.harness.stories import SOON, site, told, verdict
-
-pytestmark = pytest.mark.conforms("U2-18", "U2-5")
+from tests.harness.stories import SOON, site, verdict
 
 
 def whisper(script: Script, word: str, scope: Scope = Scope.UNICAST) -> None:
@@ -20,6 +18,7 @@ def whisper(script: Script, word: str, scope: Scope = Scope.UNICAST) -> None:
     script.run(SOON / 4)
 
 
+@pytest.mark.conforms("U2-18", "U2-5")
 def test_one_overtakes_a_message_that_is_lost_and_a_reset_does_not_bring_it_again() -> None:
     script = site("A", "B", "C", shown=(UnicastData, UnicastAck, SendFirst))
     whisper(script, "one")
@@ -34,12 +33,11 @@ def test_one_overtakes_a_message_that_is_lost_and_a_reset_does_not_bring_it_agai
     assert script.delivered("C") == ["one", "urgent"]
     lost.stop()
     whisper(script, "four")
-    script.everywhere("C", "two", "four", within=2.0)
-    assert script.delivered("C") == ["one", "urgent", "two", "four"]
-    told(script, "out-of-band")
-    verdict(script)
+    script.exactly("C", "one", "urgent", "two", "four", within=2.0)
+    verdict(script, tells="out-of-band")
 
 
+@pytest.mark.conforms("U2-18", "U2-5")
 def test_one_is_delivered_once_over_the_loss_of_acknowledgements_and_a_view_change() -> None:
     script = site("A", "B", "C", "D")
     acks = script.hold("C", "B", UnicastAck)
@@ -51,11 +49,11 @@ def test_one_is_delivered_once_over_the_loss_of_acknowledgements_and_a_view_chan
     script["C"].input(CloseConnection(script["B"].local.address))
     lost.stop()
     acks.stop()
-    script.everywhere("C", "two", within=3.0)
-    assert script.delivered("C") == ["urgent", "two"]
+    script.exactly("C", "urgent", "two", within=3.0)
     verdict(script)
 
 
+@pytest.mark.conforms("U2-18", "U2-5")
 def test_an_undeliverable_oob_message_is_reported() -> None:
     script = site("A", "B", "C")
     script.kill("C")
@@ -64,4 +62,75 @@ def test_an_undeliverable_oob_message_is_reported() -> None:
     script.run(120.0)
     reports = [each for each in script["B"].records if isinstance(each, Unreach)]
     assert [(each.scope, each.first) for each in reports] == [(Scope.OOB, 1)]
+    verdict(script)
+
+
+# -- unicasts that are still on their way when their sender leaves are reported to it alone (X10) --------------------------
+
+
+def reports(script: Script, name: str) -> list[tuple[Scope, int, str]]:
+    return [(each.scope, each.first, each.certainty) for each in script[name].records if isinstance(each, Unreach)]
+
+
+@pytest.mark.conforms("REL-34", "SEQ-16")
+@pytest.mark.parametrize("scope", [Scope.UNICAST, Scope.OOB])
+def test_a_unicast_unacknowledged_when_its_sender_leaves_is_reported(scope: Scope) -> None:
+    script = site("A", "B", "C")
+    script.hold("B", "C", UnicastData, carrying=["lost"])
+    script.send("B", "lost", to=script["C"].local.address, scope=scope)
+    script.run(SOON)
+    script["B"].leave()
+    script.until(lambda: script["B"].left, "B has left")
+    assert reports(script, "B") == [(scope, 1, "unknown")]
+    verdict(script)
+
+
+def test_a_delivered_unicast_with_a_lost_acknowledgement_is_reported_as_unknown() -> None:
+    script = site("A", "B", "C")
+    script.hold("C", "B", UnicastAck)
+    script.send("B", "arrived", to=script["C"].local.address)
+    script.run(SOON)
+    script["B"].leave()
+    script.run(10.0)
+    assert script.delivered("C") == ["arrived"]
+    assert reports(script, "B") == [(Scope.UNICAST, 1, "unknown")]
+    verdict(script)
+
+
+#: Seconds within which a member has left when the flush for that has begun: less than an acknowledgement may wait.
+LEFT_S = 0.02
+
+
+def test_a_unicast_delivered_just_before_its_sender_leaves_is_not_reported() -> None:
+    """Acknowledgements wait for a frame to the same peer, but not while the view changes."""
+    script = site("A", "B", "C")
+    script.send("B", "first", to=script["C"].local.address)
+    script.run(SOON)
+    late = script.hold("B", "C", UnicastData, carrying=["last"])
+    script.send("B", "last", to=script["C"].local.address)
+    script["B"].leave()
+    script.until(lambda: script["C"].blocked.since is not None, "C is blocked")
+    script.release(late)
+    script.until(lambda: script["B"].left, "B has left", within=LEFT_S)
+    script.run(10.0)
+    assert script.delivered("C") == ["first", "last"]
+    assert reports(script, "B") == []
+    verdict(script)
+
+
+@pytest.mark.parametrize("leaver", ["A", "C"])
+def test_a_unicast_delivered_just_before_its_receiver_leaves_is_not_reported(leaver: str) -> None:
+    """A leaving member acknowledges everything before it goes, since it cannot be asked later."""
+    script = site("A", "B", "C")
+    script.send("B", "first", to=script[leaver].local.address)
+    script.run(SOON)
+    late = script.hold("B", leaver, UnicastData, carrying=["last"])
+    script.send("B", "last", to=script[leaver].local.address)
+    script[leaver].leave()
+    script.until(lambda: script[leaver].blocked.since is not None, f"{leaver} is blocked")
+    script.release(late)
+    script.until(lambda: script[leaver].left, f"{leaver} has left", within=LEFT_S)
+    script.run(10.0)
+    assert script.delivered(leaver) == ["first", "last"]
+    assert reports(script, "B") == []
     verdict(script)

@@ -12,7 +12,7 @@ from sitestack.model.events import ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from tests.harness.script import Script, site_maker
-from tests.harness.stories import SOON, one_each, say, site, told, verdict
+from tests.harness.stories import SOON, one_each, say, site, verdict
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
@@ -23,8 +23,7 @@ def test_a_message_that_overtakes_an_earlier_one_waits_for_it() -> None:
     say(script, "C", "1", "2", "3")
     assert script.delivered("A") == []
     script.release(late)
-    script.everywhere("ABC", "1", "2", "3", within=1.0)
-    assert [script.delivered(name) for name in "ABC"] == [["1", "2", "3"]] * 3
+    script.exactly("ABC", "1", "2", "3", within=1.0)
     verdict(script)
 
 
@@ -61,8 +60,7 @@ def test_a_member_excluded_alive_delivers_no_duplicate_after_its_merge() -> None
     script.view("A", "B", "C", "D")
     script.everywhere("ABCD", "d1", "d2")
     say(script, "D", "d3")
-    script.everywhere("ABCD", "d3")
-    assert [script.delivered(name) for name in "ABCD"] == [["d1", "d2", "d3"]] * 4
+    script.exactly("ABCD", "d1", "d2", "d3")
     verdict(script)
 
 
@@ -92,9 +90,8 @@ def test_a_joiner_begins_where_the_others_are() -> None:
     script.view("A", "B", "C", within=2.0)
     assert script.delivered("B") == ["1", "2", "3"]
     say(script, "B", "4", "5")
-    script.everywhere("ABC", "4", "5", within=1.0)
-    assert script.delivered("C") == ["4", "5"]
-    assert script.delivered("A") == script.delivered("B") == ["1", "2", "3", "4", "5"]
+    script.exactly("C", "4", "5", within=1.0)
+    script.exactly("AB", "1", "2", "3", "4", "5", within=1.0)
     verdict(script)
 
 
@@ -110,10 +107,8 @@ def test_messages_that_a_blocked_coordinator_drops_are_forwarded_after_the_view(
     assert script["A"].stack.drops["blocked"] == 2
     script.release(request)
     script.view("A", "B", "C", "D")
-    script.everywhere("ABCD", "1", "2", within=1.0)  # without waiting for the timer
-    assert [script.delivered(name) for name in "ABCD"] == [["1", "2"]] * 4
-    told(script, "forward-into-a-flush")
-    verdict(script)
+    script.exactly("ABCD", "1", "2", within=1.0)  # without waiting for the timer
+    verdict(script, tells="forward-into-a-flush")
 
 
 @pytest.mark.conforms("SEQ-16")

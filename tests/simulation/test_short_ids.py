@@ -80,8 +80,7 @@ def test_a_successor_gives_a_joiner_an_unused_id_and_retransmits_in_its_own_ids(
     script.transcript.lines.clear()
     script.hold("A", "BC", Sequenced)
     say(script, "C", "1", "2")
-    script.kill("D")
-    script.kill("A")
+    script.kill("D", "A")
     script.view("B", "C")
     script.start("NYC", "E")
     script.view("B", "C", "E")
@@ -103,8 +102,7 @@ def test_a_joiner_whose_elders_all_die_assigns_ids_above_those_already_assigned(
     script.hold("A", "C", IdTable)
     script.start("NYC", "C")
     script.view("A", "B", "C")
-    script.kill("A")
-    script.kill("B")
+    script.kill("A", "B")
     script.view("C")
     assert script.ids("C") == {"C": 3}
 

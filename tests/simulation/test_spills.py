@@ -15,7 +15,7 @@ from relay_lab.simulation.shortage import Shortage
 from sitestack.journal import records
 from tests.harness.journals import Told
 from tests.simulation.test_grey_faults import plan_with
-from tests.simulation.test_verdicts import process
+from tests.simulation.test_verdicts import gap_of, process
 
 TINY = BufferConfig(budget_entries=1)
 SMALL = BufferConfig(budget_entries=8, spill=ROOMY)
@@ -86,7 +86,7 @@ def objection(spill: SpillSettings, reason: str, relay: Literal["A", "B"] = "A",
     (b if relay == "A" else a).role("member", "1A")
     d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
     there = process(d, 0.0, 0.0, 3.0, 9.0)
-    judged = replace(next(record for record in there.records if isinstance(record, records.Gap)), reason=reason)
+    judged = replace(gap_of(there), reason=reason)
     there.records[-1] = judged
     processes = [process(a, 0.0, 0.0, 2.0, 2.0, 2.0, 3.0), process(b, 3.0, 3.0, 4.0), there]
     return Shortage(processes, replace(TINY, spill=spill), disks_failed=failed).objection(there, judged)

@@ -34,6 +34,10 @@ def process(told: Told, *seconds: float) -> Process:
     return cast(Process, SimpleNamespace(local=SimpleNamespace(site=told.site), records=journal))
 
 
+def gap_of(process: Process) -> records.Gap:
+    return next(record for record in process.records if isinstance(record, records.Gap))
+
+
 def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: float = 0.0, *, begun: bool = True) -> str:
     """Return the objection to a gap at D in SFO for message 2 of A in NYC; A delivered 1, 2 and 3."""
     a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2).deliver("A", 3)
@@ -42,8 +46,7 @@ def objection(budget: BufferConfig, sent: float = 2.0, gap: float = 3.0, born: f
         d.deliver("A", 1, site="NYC")
     d.gap("A", 2, 2, "NYC")
     there = process(d, born, born, gap)
-    judged = next(record for record in there.records if isinstance(record, records.Gap))
-    return Shortage([process(a, 0.0, 0.0, 1.0, sent, sent), there], budget).objection(there, judged)
+    return Shortage([process(a, 0.0, 0.0, 1.0, sent, sent), there], budget).objection(there, gap_of(there))
 
 
 def test_a_gap_is_believed_only_when_the_budget_was_exceeded() -> None:
@@ -69,11 +72,10 @@ def test_a_batch_under_uniform_agreement_counts_from_its_sending() -> None:
     a = Told("NYC", "A").view("1A", "A").send(1).send(2).send(3).deliver("A", 1).deliver("A", 2).deliver("A", 3)
     d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
     there = process(d, 0.0, 0.0, 2.0)
-    judged = next(record for record in there.records if isinstance(record, records.Gap))
     here = process(a, 0.0, 0.0, 1.0, 1.0, 1.0, 3.0)
     tiny = BufferConfig(budget_entries=1)
-    assert Shortage([here, there], tiny, uniform=True).objection(there, judged) == ""
-    assert "not exceeded" in Shortage([here, there], tiny).objection(there, judged)
+    assert Shortage([here, there], tiny, uniform=True).objection(there, gap_of(there)) == ""
+    assert "not exceeded" in Shortage([here, there], tiny).objection(there, gap_of(there))
 
 
 @pytest.mark.parametrize(
@@ -94,9 +96,8 @@ def test_nothing_is_held_for_a_site_that_was_no_peer_for_the_age_of_the_budget(
     a = Told("NYC", "A").view("1A", "A").deliver("A", 1).deliver("A", 2)
     d = Told("SFO", "D").view("1D", "D", lineage="1D").deliver("A", 1, site="NYC").gap("A", 2, 2, "NYC")
     there = process(d, 0.0, 0.0, 4.0)
-    judged = next(record for record in there.records if isinstance(record, records.Gap))
     shortage = Shortage([process(a, 0.0, 0.0, 1.0, 2.0), there], BufferConfig(budget_age_s=1.6), lacking={pair: [span]})
-    assert shortage.was_removed(there, judged) is is_removed
+    assert shortage.was_removed(there, gap_of(there)) is is_removed
 
 
 def calm_run() -> SeedRun:

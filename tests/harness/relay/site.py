@@ -14,6 +14,7 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.view import SubView, View, ViewId, next_lineage
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import Codec
+from tests.harness.messages import present
 from tests.harness.relay.member import Member, places
 
 if TYPE_CHECKING:
@@ -131,14 +132,12 @@ class FakeSite:
             self._sequence(frame)
 
     def _known(self, member: Member) -> Header:
-        known = member.layer.give_known()
-        assert known is not None
+        known = present(member.layer.give_known())
         return self.codec.parse(self.codec.pack(known))
 
     @staticmethod
     def _given(member: Member, *known: Header) -> Header:
-        state = member.layer.give_rest(known)
-        assert state is not None
+        state = present(member.layer.give_rest(known))
         return state
 
     def _flush(self) -> list[Frame]:
@@ -218,8 +217,7 @@ class FakeSite:
         """Deliver to one member up to a number."""
         while self.reached[member.address] < number:
             at = self.reached[member.address] = self.reached[member.address] + 1
-            assert self.view is not None
-            coordinator = self.view.coordinator
+            coordinator = present(self.view).coordinator
             frame = self.codec.decode_frame(self.stream[at - 1], coordinator, None)
             origin = frame.batch.origin if frame.batch is not None and not frame.headers else coordinator
             up = Frame(origin, None, frame.headers, frame.batch, False, at, coordinator)

@@ -18,6 +18,8 @@ from dataclasses import dataclass, replace
 from functools import partial
 from typing import Any
 
+from tests.harness.messages import present
+
 #: The time at which processes start (s): larger floats than half of it are times, all others are not.
 START_S = 1e6
 #: Seconds by which a process may be late with a timer; seconds in which a run without faults must come to rest.
@@ -134,8 +136,7 @@ class Model:
         if what == "timer":
             state = self.wait(state, self.facts(state)[name].due_s, name)
         members = dict(zip(self.names, state.members, strict=True))
-        number = members[name]
-        assert number is not None
+        number = present(members[name])
         members[name], outputs = self.tables[name].step(number, what)
         return replace(state, members=tuple(members.values())), outputs
 

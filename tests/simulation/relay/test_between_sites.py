@@ -5,11 +5,11 @@ from __future__ import annotations
 import pytest
 
 from relay.events import Unreachable
-from relay.gateway.config import GatewayConfig
+from relay.gateway.config import GatewayConfig, RoutesConfig
 from relay.gateway.wire import RemoteUnicast
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.message import Scope
-from tests.harness.linked_sites import ACROSS, formed, two_sites
+from tests.harness.linked_sites import ACROSS, Sites, formed, two_sites
 from tests.harness.stories import numbered, say, verdict
 
 
@@ -21,8 +21,7 @@ def test_the_third_in_line_relays_unacknowledged_messages_after_two_deaths_at_on
     say(script, "A", *numbered("a", 1, 2))
     say(script, "C", *numbered("c", 1, 3))
     assert script.delivered("D") == []
-    script.kill("A")
-    script.kill("B")
+    script.kill("A", "B")
     script.view("C")
     script.everybody_has("DEF", "a1", "a2", "c1", "c2", "c3")
     mend()
@@ -115,4 +114,47 @@ def test_the_successor_of_a_receiving_relay_drops_duplicates_by_origin_number() 
     script.view("E", "F")
     say(script, "C", "c4")
     script.everybody_has("EF", *numbered("c", 1, 4))
+    verdict(script)
+
+
+# -- three sites in a chain, NYC - LON - SFO: relays die at the ends and in between ----------------------------------------
+
+
+ENDS = ("NYC", "SFO")
+
+
+def chain() -> Sites:
+    """A, B, C in NYC; L, M, N in LON; D, E, F in SFO."""
+    routes = {
+        "NYC": RoutesConfig({"SFO": "LON"}),
+        "LON": RoutesConfig(forward=ENDS),
+        "SFO": RoutesConfig({"NYC": "LON"}),
+    }
+    return formed({"NYC": "ABC", "LON": "LMN", "SFO": "DEF"}, routes=routes)
+
+
+@pytest.mark.conforms("REL-33")
+@pytest.mark.parametrize("victim", ["A", "L", "D"])
+def test_whichever_relay_dies_among_messages_nothing_is_lost_or_repeated(victim: str) -> None:
+    script = chain()
+    for n in range(1, 21):
+        script.send("C", f"c{n}")
+        script.send("F", f"f{n}")
+        script.run(0.003)
+        if n == 10:
+            script.kill(victim)
+    alive = "ABCLMNDEF".replace(victim, "")
+    script.everybody_has(alive, *numbered("c", 1, 20))
+    script.everybody_has(alive, *numbered("f", 1, 20))
+    script.linked(*alive)
+    verdict(script)
+
+
+@pytest.mark.conforms("REL-33")
+def test_all_three_relays_die_together() -> None:
+    script = chain()
+    say(script, "C", *numbered("c", 1, 3))
+    script.kill(*"ALD")
+    say(script, "C", *numbered("c", 4, 6))
+    script.everybody_has("BCMNEF", *numbered("c", 1, 6))
     verdict(script)

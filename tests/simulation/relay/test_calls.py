@@ -49,8 +49,7 @@ def test_a_call_survives_the_death_of_both_relays_and_reports_them_unreachable()
     script = two_sites()
     all_of = callers(script)
     number = all_of["C"].call("who is there?")
-    script.kill("A")
-    script.kill("D")
+    script.kill("A", "D")
     result = all_of["C"].result(number, 60.0)
     assert sorted(result.answers.values()) == [b"B", b"C", b"E", b"F"]
     gone = {script["A"].local.address, script.proxy("D")}

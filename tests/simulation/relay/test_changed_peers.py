@@ -4,7 +4,10 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-from relay.events import BridgeClose, Peers
+import pytest
+
+from relay.events import BridgeClose, Misconfigured, Peers
+from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.process import BRIDGE_PORT
 from sitestack.model.address import Physical
@@ -143,3 +146,29 @@ def test_an_address_that_changes_is_called_the_next_time_and_the_link_stays() ->
     script.linked(*NYC, *"EF")
     script.everybody_has("EF", "b1", "b2")
     verdict(script)
+
+
+# -- a member that was started without its site's peers founds the site, and relays nothing --------------------------------
+
+
+@pytest.mark.conforms("REL-13")
+def test_messages_under_a_misconfigured_coordinator_are_relayed_after_its_death() -> None:
+    script = Sites({"NYC": "ABC", "SFO": "DE"}, BufferConfig())
+    site, right = script.configs["NYC"]
+    script.configs["NYC"] = (site, RelayConfig())
+    script.form("A")
+    script.configs["NYC"] = (site, right)
+    script.form("D", "E")
+    script.start("NYC", "B")
+    script.view("A", "B")
+    script.run(1.0)
+    script.start("NYC", "C")
+    script.view("A", "B", "C")
+    for name in "ABC":
+        say(script, name, f"{name.lower()}1")
+    script.run(1.0)
+    told = [event.sentence for event in script["A"].events if isinstance(event, Misconfigured)]
+    assert any("to be linked to no other site, its site to 'SFO'" in each for each in told)
+    script.kill("A")
+    script.linked("B", "C", "D", "E")
+    script.everybody_has("BCDE", "a1", "b1", "c1")

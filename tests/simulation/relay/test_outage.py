@@ -8,12 +8,14 @@ from functools import partial
 
 import pytest
 
-from relay.replica.config import BufferConfig
+from relay.events import BridgeSend
+from relay.gateway.config import LinkConfig
+from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.sim.tcp_streams import Slowness
 from relay_lab.simulation import SeedRun, draw
 from relay_lab.simulation.faults import Kill
 from tests.harness.linked_sites import Sites
-from tests.harness.stories import assert_sound
+from tests.harness.stories import SETTLED, SOON, assert_sound, verdict
 from tests.harness.thinned import one_in
 
 
@@ -90,3 +92,61 @@ def test_a_plan_without_its_faults_is_a_quiet_run() -> None:
     plan = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0)
     assert SeedRun(plan).result().violations == ()
     assert SeedRun(replace(plan, faults=(Kill(5.0, "NYC", 0, 3, 1.0),))).result().covered["kill coordinator"] == 1
+
+
+# -- a cut far beyond the budget, with a spill: the relay dies in the middle of the replay ---------------------------------
+
+
+SPILLED = BufferConfig(budget_entries=8, spill=SpillSettings(1 << 30, 1e6))
+WORDS = 120
+
+
+def cut_off() -> Sites:
+    """Return sites whose senders no longer wait for SFO, and have sent fifteen times the budget.
+
+    A link carries a few messages at a time, so that a replay has a middle.
+    """
+    script = Sites({"NYC": "ABC", "SFO": "DEF"}, SPILLED)
+    for site, (own, relay) in script.configs.items():
+        gateway = replace(relay.gateway, link=LinkConfig(window_bytes=1_024, chunk_bytes=512))
+        script.configs[site] = own, replace(relay, gateway=gateway)
+    script.form(*"ABCDEF")
+    script.linked(*"ABCDEF")
+    script.run(SETTLED)
+    mend = script.part("ABC", "DEF")
+    script.run(15.0)
+    for n in range(WORDS):
+        script.send("C" if n % 3 else "B", f"w{n}")
+        script.run(SOON)
+    mend()
+    return script
+
+
+def spilled(script: Sites, names: str) -> list[int]:
+    return [script.relay(name).disk.used for name in names]
+
+
+@pytest.mark.conforms("REL-13")
+def test_entries_beyond_the_budget_are_spilled_and_all_arrive() -> None:
+    script = cut_off()
+    assert all(spilled(script, "ABC")), "each member has it"
+    assert all(len(script.relay(name).relay.state.buffer) <= 16 for name in "ABC")
+    script.everybody_has("DEF", *[f"w{n}" for n in range(WORDS)])
+    script.run(2.0)
+    assert not any(spilled(script, "ABC")), "what the other site has is deleted"
+    verdict(script)
+
+
+@pytest.mark.slow
+@pytest.mark.conforms("REL-13")
+@pytest.mark.parametrize("word", [1, 40, 100, WORDS - 3])
+def test_after_a_relay_dies_in_a_replay_its_successor_continues_from_its_own_disk(word: int) -> None:
+    """Also when nearly all, or hardly anything, has gone."""
+    script = cut_off()
+    script.kill_at("A", lambda event: isinstance(event, BridgeSend) and f"w{word}".encode() in event.data)
+    script.view("B", "C", within=60.0)
+    assert len(script.delivered("E")) < WORDS, "it died in the middle"
+    script.everybody_has("DEF", *[f"w{n}" for n in range(WORDS)])
+    script.run(2.0)
+    assert not any(spilled(script, "BC"))
+    verdict(script)

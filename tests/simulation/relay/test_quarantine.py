@@ -51,6 +51,11 @@ def woken() -> tuple[Sites, Sender, int]:
     return script, sender, had
 
 
+def of_a(script: Sites, name: str) -> list[str]:
+    """What this process has delivered of A."""
+    return [text for text in script.delivered(name) if text.startswith("a")]
+
+
 def is_quarantined(script: Sites, name: str) -> bool:
     return bool(layer(script, name, Membership).levels()["blocked"].now)
 
@@ -66,8 +71,7 @@ def test_a_coordinator_that_wakes_sends_nothing_that_its_own_site_does_not_get()
     sender.keep_on(0.5)
     script.run(3.0)
     for name in "ABCDEF":
-        own = [text for text in script.delivered(name) if text.startswith("a")]
-        assert own == [f"a{n}" for n in range(sender.sent)], name
+        assert of_a(script, name) == [f"a{n}" for n in range(sender.sent)], name
     everybody = {script.proxy(name) for name in "BCDEF"}
     shown = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
     assert all(everybody <= set(view.members) for view in shown), "B and C are alive and linked"
@@ -85,18 +89,17 @@ def test_a_coordinator_that_wakes_orders_nothing_before_it_knows_that_it_is_a_me
     script.view("B", "C")
     script.run(ASLEEP_S - 4.0)
     before = script.delivered("A")
-    had = [text for text in script.delivered("D") if text.startswith("a")]
+    had = of_a(script, "D")
     script["A"].resume()
     script.run(0.001)
     assert is_quarantined(script, "A")
     sender.keep_on(0.4)
-    assert [text for text in script.delivered("A") if text not in before and text.startswith("a")] == []
-    assert [text for text in script.delivered("D") if text.startswith("a")] == had
+    assert [text for text in of_a(script, "A") if text not in before] == []
+    assert of_a(script, "D") == had
     script.view("A", "B", "C")
     script.run(3.0)
     for name in "ABCDEF":
-        own = [text for text in script.delivered(name) if text.startswith("a")]
-        assert own == [f"a{n}" for n in range(sender.sent)], name
+        assert of_a(script, name) == [f"a{n}" for n in range(sender.sent)], name
     verdict(script)
 
 
@@ -119,8 +122,7 @@ def test_a_quarantined_member_continues_alone_after_the_others_die() -> None:
     script, sender, _ = woken()
     script.run(0.6)
     assert is_quarantined(script, "A")
-    script.kill("B")
-    script.kill("C")
+    script.kill("B", "C")
     sender.keep_on(9.0)
     script.view("A")
     assert not is_quarantined(script, "A")

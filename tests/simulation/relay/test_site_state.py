@@ -156,8 +156,7 @@ def test_both_relays_die() -> None:
     story.applications["F"].handover.withhold()
     story.script["F"].input(FetchState(("NYC",)))
     story.write_until(lambda: story.pieces("F") > 4, "C")
-    story.script.kill("A")
-    story.script.kill("D")
+    story.script.kill("A", "D")
     story.write_until(lambda: story.has_state("F"), "B", "C", "E")
     assert story.script.relay("F").relay.site_state.requester.restarts == 0
     story.agree("B", "C", "E", "F")

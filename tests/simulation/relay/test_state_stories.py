@@ -77,6 +77,16 @@ def joins(script: Sites, *beside: str) -> None:
     script.view(*beside, "X")
 
 
+def held_up(sharing: str) -> Sites:
+    """X joins after the split, and the state that A gives it does not arrive."""
+    script = split(sharing)
+    held = script.hold("A", "X", StateChunk)
+    joins(script, *"ABCG")
+    script.run(1.0)
+    assert held.packets
+    return script
+
+
 def goes_on(script: Sites, *names: str) -> None:
     """Heal the bridges between the sites, over which missing messages are then resent."""
     script.world.streams.cuts.clear()
@@ -100,11 +110,7 @@ def test_a_joiner_delivers_exactly_the_messages_that_its_state_does_not_contain(
 @pytest.mark.parametrize("sharing", ["ABCG", "ACG"])
 def test_after_a_provider_dies_a_joiner_relies_on_the_state_of_the_next_one(sharing: str) -> None:
     """The state comes from A first; after A's death from B, which is ahead too, or from C, which is not."""
-    script = split(sharing)
-    held = script.hold("A", "X", StateChunk)
-    joins(script, *"ABCG")
-    script.run(1.0)
-    assert held.packets
+    script = held_up(sharing)
     script.kill("A")
     script.view(*"BCGX")
     goes_on(script, *"BCGX")
@@ -115,11 +121,7 @@ def test_after_a_provider_dies_a_joiner_relies_on_the_state_of_the_next_one(shar
 
 def test_a_joiner_is_complete_after_its_provider_dies_and_the_next_one_was_behind() -> None:
     """A has the words and dies giving them; in its view they came again to the others, and were nothing new to X."""
-    script = split("ACG")
-    held = script.hold("A", "X", StateChunk)
-    joins(script, *"ABCG")
-    script.run(1.0)
-    assert held.packets
+    script = held_up("ACG")
     goes_on(script, *"ABCG")
     script.kill("A")
     script.view(*"BCGX")

@@ -13,7 +13,7 @@ from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
 from tests.harness.linked_sites import ACROSS, Sites, formed, two_sites
-from tests.harness.stories import SOON, say, told, verdict
+from tests.harness.stories import SOON, say, verdict
 
 SMALL = BufferConfig(budget_entries=8)
 
@@ -57,8 +57,7 @@ def test_a_view_with_a_new_remote_member_precedes_its_first_message() -> None:
         message, views = places(script, name, "n1", "N")
         assert views
         assert views[0] < message
-    told(script, "relay-view-first")
-    verdict(script)
+    verdict(script, tells="relay-view-first")
 
 
 def test_the_last_message_of_a_member_precedes_the_view_without_it() -> None:
@@ -98,8 +97,7 @@ def test_messages_beyond_the_budget_become_a_gap_and_the_rest_arrives() -> None:
     for name in "DEF":
         assert script.gaps(name) == gaps
         assert script.delivered(name) == [f"c{n}" for n in range(lost + 1, 22)]
-    told(script, "relay-gap")
-    verdict(script)
+    verdict(script, tells="relay-gap")
 
 
 @pytest.mark.conforms("REL-4")
@@ -132,8 +130,7 @@ def test_a_site_that_comes_late_begins_where_the_others_are() -> None:
     held = len(script.delivered("D"))
     assert 2 <= held < 21
     assert script.delivered("D") == [f"b{n}" for n in range(22 - held, 22)]
-    told(script, "relay-late-site")
-    verdict(script)
+    verdict(script, tells="relay-late-site")
 
 
 def test_a_joiner_begins_a_remote_stream_at_the_next_message() -> None:

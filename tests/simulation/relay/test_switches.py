@@ -114,8 +114,7 @@ def test_a_joiner_knows_that_a_site_is_offline_after_all_others_die() -> None:
     switch(script, "A", "SFO", offline=True)
     script.start("NYC", "G")
     script.view("A", "B", "C", "G")
-    for name in "ABC":
-        script.kill(name)
+    script.kill(*"ABC")
     script.view("G")
     say(script, "G", "g1")
     script.run(15.0)
@@ -185,8 +184,7 @@ def test_the_others_get_everything_and_hold_nothing_for_it() -> None:
 def test_senders_do_not_wait_for_an_offline_site_that_wait_for_names() -> None:
     """Another site is down, so that the budget is full all the same."""
     script = formed({"LON": "GH", "NYC": "ABC", "SFO": "DE"}, budget=BufferConfig(budget_bytes=50_000), wait_for="SFO")
-    for name in "GH":
-        script.kill(name)
+    script.kill(*"GH")
     script.stall("ABC", "DE")
     flood = Flood(script, "B")
     flood.run(script.configs["NYC"][1].gateway.grace_s + 3.0, every_s=0.02)

@@ -11,7 +11,7 @@ from relay.replica.entries import Relayed
 from sitestack.layers.sequencer import Sequenced
 from sitestack.model.frame import Frame
 from tests.harness.linked_sites import ACROSS, two_sites
-from tests.harness.stories import SOON, numbered, say, told, verdict
+from tests.harness.stories import SOON, numbered, say, verdict
 
 #: The frames between relays that the transcripts show.
 BRIDGE = (Hello, State, Data, Ack, Bye)
@@ -26,8 +26,7 @@ def test_a_multicast_reaches_every_member_of_both_sites_once_and_never_comes_bac
     script.everybody_has("ABCDEF", "f1")
     script.run(2.0)
     assert [script.delivered(name) for name in "ABCDEF"] == [["c1", "f1"]] * 6
-    told(script, "relay")
-    verdict(script)
+    verdict(script, tells="relay")
 
 
 @pytest.mark.conforms("REL-13", "REL-14")
@@ -44,8 +43,7 @@ def test_the_next_relay_sends_exactly_the_messages_missing_at_the_other_site() -
     script.view("B", "C")
     script.everybody_has("BCDEF", "b1", "b2", "c1", "c2", "c3", "b3", "b4")
     mend()
-    told(script, "takeover")
-    verdict(script)
+    verdict(script, tells="takeover")
 
 
 def test_a_recent_joiner_takes_over_with_all_unacknowledged_messages() -> None:
@@ -53,8 +51,7 @@ def test_a_recent_joiner_takes_over_with_all_unacknowledged_messages() -> None:
     script = two_sites(spare="N")
     mend = script.stall("A", "DEF")
     say(script, "A", *numbered("a", 1, 3))
-    script.kill("B")
-    script.kill("C")
+    script.kill("B", "C")
     script.view("A")
     script.start("NYC", "N")
     script.view("A", "N")
@@ -78,8 +75,7 @@ def test_messages_delivered_only_by_a_dead_receiving_relay_are_retransmitted() -
     script.kill("D")
     script.view("E", "F")
     script.everybody_has("EF", "c1", "c2")
-    told(script, "takeover-unstable")
-    verdict(script)
+    verdict(script, tells="takeover-unstable")
 
 
 def test_late_messages_of_a_dead_relay_are_not_delivered_again_after_the_replay() -> None:
@@ -126,8 +122,7 @@ def test_the_successor_relays_messages_sent_after_a_farewell() -> None:
     script.everybody_has("BCDEF", "c1", "c2", "b1", "c3")
     mend()
     script.run(1.0)
-    told(script, "takeover-graceful")
-    verdict(script)
+    verdict(script, tells="takeover-graceful")
 
 
 def test_a_relay_that_was_asleep_is_not_listened_to_when_it_wakes() -> None:

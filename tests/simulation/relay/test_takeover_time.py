@@ -103,8 +103,7 @@ def test_the_other_relay_can_die_at_the_same_time() -> None:
     talk(script, "F", 0.7)
     script.run(0.1)
     killed = script.world.now
-    script.kill("A")
-    script.kill("D")
+    script.kill("A", "D")
     script.run(0.5)
     assert longest_silence_s(script, killed, "NYC", "EF") <= 2 * KILLED_S
     assert longest_silence_s(script, killed, "SFO", "BC") <= 2 * KILLED_S
