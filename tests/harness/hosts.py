@@ -37,6 +37,11 @@ class Hosts(Group):
             self.down(name, FindMembers())
         return member
 
+    def say(self, source: str, dest: str, n: int, within: float) -> None:
+        """Send the n-th frame of one process to another, and let so much time pass."""
+        self.down(source, frame_to(source, dest, n))
+        self.run(within)
+
     def move(self, name: str, *places: Physical) -> None:
         """The process is at another place from now on, and knows it."""
         self[name].places = places

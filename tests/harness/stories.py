@@ -29,9 +29,15 @@ def one_each(site: str, order: Order = "total") -> SiteConfig:
     return SiteConfig(site=site, order=order, protocols=ProtocolsConfig(batching=BatchingConfig(batch_count_max=1)))
 
 
-def site(*names: str, shown: tuple[type[Header] | type[Event], ...] = (), order: Order = "total", seed: int = 1) -> Script:
+def site(
+    *names: str,
+    shown: tuple[type[Header] | type[Event], ...] = (),
+    order: Order = "total",
+    seed: int = 1,
+    config: SiteConfig | None = None,
+) -> Script:
     """A script with one site of these members, the first of which coordinates; the transcript begins when it stands."""
-    script = Script(World(seed, site_maker(one_each("NYC", order))), *shown)
+    script = Script(World(seed, site_maker(config or one_each("NYC", order))), *shown)
     script.site("NYC", *names)
     script.run(SETTLED)
     script.transcript.lines.clear()

@@ -8,10 +8,9 @@ from typing import Literal
 import pytest
 
 from relay_lab.sim.network_faults import loss, reordering
-from relay_lab.sim.world import World
 from sitestack.config import SiteConfig, find_problems
-from tests.harness.script import Script, site_maker
-from tests.harness.stories import assert_sound
+from tests.harness.script import Script
+from tests.harness.stories import assert_sound, site
 
 SIZE = 1 << 20
 NAMES = "ABCDEFGHIJKLMN"
@@ -26,9 +25,7 @@ def site_of(order: Literal["total", "fifo"], datagram_bytes: int) -> Script:
     )
     config = replace(base, transport=replace(base.transport, datagram_bytes_max=datagram_bytes), protocols=protocols)
     assert find_problems(config) == []
-    script = Script(World(2, site_maker(config)))
-    script.site("NYC", *NAMES)
-    return script
+    return site(*NAMES, seed=2, config=config)
 
 
 @pytest.mark.slow

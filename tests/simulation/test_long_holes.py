@@ -7,11 +7,10 @@ import random
 import pytest
 
 from relay_lab.sim.network_faults import Packet
-from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.model.events import Undeliverable
-from tests.harness.script import Script, site_maker
-from tests.harness.stories import assert_sound
+from tests.harness.script import Script
+from tests.harness.stories import assert_sound, site
 
 
 def churn(script: Script, seconds: float) -> None:
@@ -34,9 +33,7 @@ def judge(script: Script, text: str) -> None:
 
 @pytest.fixture
 def script() -> Script:
-    script = Script(World(1, site_maker(SiteConfig(site="NYC"))))
-    script.site("NYC", "A", "S", "R")
-    return script
+    return site("A", "S", "R", config=SiteConfig(site="NYC"))
 
 
 def test_a_unicast_is_given_up_before_its_receiver_forgets_it(script: Script) -> None:

@@ -17,15 +17,13 @@ from sitestack.model.errors import NoMajority
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
 from tests.harness.script import Script, site_maker
+from tests.harness.stories import site
 from tests.simulation.test_grey_faults import plan_with
 
 
 def three(agreement: str) -> Script:
     membership = MembershipConfig(when_split="majority", members=3)
-    config = SiteConfig(site="NYC", agreement=cast(Agreement, agreement), membership=membership)
-    script = Script(World(1, site_maker(config)))
-    script.site("NYC", "A", "B", "C")
-    return script
+    return site("A", "B", "C", config=SiteConfig(site="NYC", agreement=cast(Agreement, agreement), membership=membership))
 
 
 def is_primary(script: Script, name: str) -> bool:

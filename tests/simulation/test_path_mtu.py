@@ -8,14 +8,14 @@ from collections.abc import Callable
 import pytest
 
 from relay_lab.sim.network_faults import Packet
-from relay_lab.sim.world import World
 from sitestack.config import SiteConfig
 from sitestack.journal.records import View
 from sitestack.model.address import Physical
 from sitestack.model.events import NarrowPath
-from tests.harness.script import Script, site_maker
-from tests.harness.stories import SETTLED, verdict
+from tests.harness.script import Script
+from tests.harness.stories import site, verdict
 
+PLAIN = SiteConfig(site="NYC")
 PASSES = 1_400
 LARGE = "x" * 10_000
 #: Seconds: retransmission requests fail, then sizes are tried.
@@ -33,13 +33,6 @@ def small_only(into: Physical | None = None, out_of: Physical | None = None, los
         return [] if len(packet.data) > passes or rng.random() < loss else [packet]
 
     return rule
-
-
-def site(*names: str) -> Script:
-    script = Script(World(1, site_maker(SiteConfig(site="NYC"))))
-    script.site("NYC", *names)
-    script.run(SETTLED)
-    return script
 
 
 def narrow(script: Script, name: str) -> list[tuple[str, int | None]]:
@@ -66,7 +59,7 @@ def delivered(script: Script, name: str) -> int:
 @pytest.mark.parametrize(("passes", "loss"), [(PASSES, 0.0), (PASSES, 0.2), (548, 0.0)])
 def test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices(behind: str, passes: int, loss: float) -> None:
     """Not even a path of the least size stops the others."""
-    script = site(*"ABC")
+    script = site(*"ABC", config=PLAIN)
     script.world.network.faults.append(small_only(into=script[behind].physical, passes=passes, loss=loss))
     sent = say_large(script, "ABC", 50)
     script.run(FOUND_S if loss == 0.0 else 10.0)
@@ -79,7 +72,7 @@ def test_a_member_that_large_datagrams_do_not_reach_gets_everything_in_slices(be
 
 @pytest.mark.parametrize("behind", ["C", "A"], ids=["a plain member", "the coordinator"])
 def test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices(behind: str) -> None:
-    script = site(*"ABC")
+    script = site(*"ABC", config=PLAIN)
     script.world.network.faults.append(small_only(out_of=script[behind].physical))
     sent = say_large(script, "ABC", 20)
     script.run(FOUND_S)
@@ -91,7 +84,7 @@ def test_a_member_whose_large_datagrams_do_not_arrive_sends_them_in_slices(behin
 
 def test_the_others_hardly_wait() -> None:
     """No member is suspected; the window has room for the frames missing behind the hole while sizes are tried."""
-    script = site(*"ABC")
+    script = site(*"ABC", config=PLAIN)
     script.world.network.faults.append(small_only(into=script["C"].physical))
     before = delivered(script, "B")
     for _ in range(40):
@@ -103,7 +96,7 @@ def test_the_others_hardly_wait() -> None:
 
 
 def test_a_joiner_behind_such_a_hole_comes_in_at_once() -> None:
-    script = site(*"ABC")
+    script = site(*"ABC", config=PLAIN)
     say_large(script, "ABC", 5)
     script.world.network.faults.append(small_only(into=script.start("NYC", "X").physical))
     script.view(*"ABCX", within=3.0)
@@ -115,7 +108,7 @@ def test_a_joiner_behind_such_a_hole_comes_in_at_once() -> None:
 
 
 def test_whole_datagrams_are_sent_again_when_they_pass_again() -> None:
-    script = site(*"ABC")
+    script = site(*"ABC", config=PLAIN)
     script.world.network.faults.append(small_only(into=script["C"].physical))
     say_large(script, "A", 20)
     assert narrow(script, "A") == [("C", PASSES)]
@@ -128,7 +121,7 @@ def test_whole_datagrams_are_sent_again_when_they_pass_again() -> None:
 
 def test_loss_alone_is_not_taken_for_a_hole() -> None:
     """A doubt has the sizes tried; where large ones pass, nothing is cut."""
-    script = site(*"ABC")
+    script = site(*"ABC", config=PLAIN)
 
     def lossy(packet: Packet, rng: random.Random) -> list[Packet]:
         return [] if rng.random() < 0.3 else [packet]

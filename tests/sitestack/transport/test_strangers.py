@@ -25,7 +25,7 @@ KEYS, OTHER = KeyRing.of(bytes(32)), KeyRing.of(bytes([1]) * 32)
 
 
 class Member:
-    """A watcher with keys, its place, and its reports."""
+    """A watcher, with keys or without, its place, and its reports."""
 
     def __init__(self, address: Address, keys: KeyRing | None, nursery: trio.Nursery) -> None:
         self.udp, self.tcp = bind_pair("127.0.0.1", 0)
@@ -33,6 +33,13 @@ class Member:
         self.heard: list[Event] = []
         proofs = None if keys is None else Proofs("NYC", keys)
         self.watcher = Watcher(address, "a member", self.tcp, self.heard.append, nursery, [self.place], proofs)
+
+    async def watching(self, count: int = 1) -> None:
+        await until(lambda: self.watcher.statistics().watching == count)
+
+    async def hears(self, *events: Event) -> None:
+        await until(lambda: len(self.heard) >= len(events))
+        assert self.heard == list(events)
 
 
 @asynccontextmanager
@@ -61,7 +68,7 @@ class TestWatching:
     async def test_members_with_one_key_watch_each_other(self) -> None:
         async with members((A, KEYS), (B, KEYS)) as [a, b]:
             b.watcher.watch([(A, a.place)])
-            await until(lambda: b.watcher.statistics().watching == 1)
+            await b.watching()
             assert a.watcher.levels()["pending"].now == 0
 
     @pytest.mark.parametrize("keys", [OTHER, None])
@@ -91,7 +98,7 @@ class TestWatching:
         async with members((A, KEYS), (B, KEYS)) as [a, b]:
             strangers = await connected(a.place, 2 * watch.PENDING_MAX)
             b.watcher.watch([(A, a.place)])
-            await until(lambda: b.watcher.statistics().watching == 1)
+            await b.watching()
             assert a.watcher.levels()["pending"].now <= watch.PENDING_MAX
             for each in strangers:
                 await each.aclose()
@@ -135,7 +142,7 @@ class TestWatching:
             async with trio.open_nursery() as nursery:
                 a = Member(A, KEYS, nursery)
                 b.watcher.watch([(A, a.place)])
-                await until(lambda: b.watcher.statistics().watching == 1)
+                await b.watching()
                 nursery.cancel_scope.cancel()
             a.tcp.close()
             await until(lambda: len(b.heard) > 0)

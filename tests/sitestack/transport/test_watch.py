@@ -15,13 +15,13 @@ import trio
 
 from relay_lab.drills.tether import tie
 from sitestack.model.address import UUID_BYTES, Address, Physical
-from sitestack.model.events import CheckMember, Event, Gone
+from sitestack.model.events import CheckMember, Gone
 from sitestack.transport import watch
-from sitestack.transport.interfaces import bind_pair
-from sitestack.transport.watch import MAGIC, SHARED_MAGIC, Watcher
+from sitestack.transport.watch import MAGIC, SHARED_MAGIC
 from tests.harness.addresses import address
 from tests.harness.sockets import until
 from tests.sitestack.transport.conftest import no_descriptors
+from tests.sitestack.transport.test_strangers import Member, members
 
 A, B, C = map(address, "ABC")
 #: Long enough for anything that must not happen.
@@ -55,32 +55,10 @@ def process(member: Address) -> Iterator[tuple[subprocess.Popen[str], Physical]]
             child.kill()
 
 
-class Site:
-    """A member under test, and its reports."""
-
-    def __init__(self, watcher: Watcher, place: Physical) -> None:
-        self.watcher = watcher
-        self.place = place
-        self.heard: list[Event] = []
-
-    async def watching(self, count: int = 1) -> None:
-        await until(lambda: self.watcher.statistics().watching == count)
-
-    async def hears(self, *events: Event) -> None:
-        await until(lambda: len(self.heard) >= len(events))
-        assert self.heard == list(events)
-
-
 @asynccontextmanager
-async def member(address: Address = B) -> AsyncIterator[Site]:
-    udp, tcp = bind_pair("127.0.0.1", 0)
-    heard: list[Event] = []
-    with udp, tcp:
-        async with trio.open_nursery() as nursery:
-            site = Site(Watcher(address, "B in NYC", tcp, heard.append, nursery), Physical(*tcp.getsockname()))
-            site.heard = heard
-            yield site
-            nursery.cancel_scope.cancel()
+async def member(address: Address = B) -> AsyncIterator[Member]:
+    async with members((address, None)) as [opened]:
+        yield opened
 
 
 @asynccontextmanager

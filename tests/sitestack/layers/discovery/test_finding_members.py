@@ -121,8 +121,7 @@ def test_frames_that_wait_for_an_unknown_member_arrive_in_order_once(multicast: 
 def test_an_unanswered_who_has_is_repeated_and_finally_given_up() -> None:
     group = Hosts()
     group.start("A", find=False)
-    group.down("A", frame_to("A", "B", 1))
-    group.run(60.0)
+    group.say("A", "B", 1, within=60.0)
     assert transcript(group) == ["A -> all: WhoHas"] * 10
     assert group["A"].stack.drops == {"unresolved": 1}
 
@@ -133,8 +132,7 @@ def test_a_member_known_to_one_other_only_is_found_through_it() -> None:
     for name in "ABC":
         group.start(name, find=False)
     inject(group, "B", "C", IHave((contact_of("B", 1),)))
-    group.down("A", frame_to("A", "B", 1))
-    group.run(1.0)
+    group.say("A", "B", 1, within=1.0)
     assert group.received("B") == [("A", 1)]
 
 
@@ -209,8 +207,7 @@ def test_a_late_invalidate_does_not_hurt_a_member_that_came_back() -> None:
     group.run(0.1)
     inject(group, "A", "B", Invalidate(address("C"), 1))
     assert group.knows("B") == "AC"
-    group.down("B", frame_to("B", "C", 1))
-    group.run(0.1)
+    group.say("B", "C", 1, within=0.1)
     assert group.received("C") == [("B", 1)]
 
 
@@ -224,10 +221,8 @@ def test_an_excluded_member_that_lives_can_be_reached_again(multicast: bool) -> 
     group.view(2, "C", at="C")
     group.run(1.0)
     assert [group.knows(name) for name in "ABC"] == ["B", "A", ""]
-    group.down("A", frame_to("A", "C", 1))
-    group.run(1.0)
-    group.down("C", frame_to("C", "A", 2))
-    group.run(1.0)
+    group.say("A", "C", 1, within=1.0)
+    group.say("C", "A", 2, within=1.0)
     assert group.received("C") == [("A", 1)]
     assert group.received("A") == [("C", 2)]
 
@@ -243,15 +238,13 @@ def test_a_restart_at_the_same_place_does_not_keep_its_predecessor_alive() -> No
     group.kill("C")
     group.start("X", place("C"))
     group.run(0.2)
-    group.down("A", frame_to("A", "C", 1))
-    group.run(0.1)
+    group.say("A", "C", 1, within=0.1)
     assert group.suspects("A") == ["C"]
     assert group.suspects("B") == []
     assert group.received("X") == []
     group.run(5.0)
     assert group.suspects("A") == group.suspects("B") == ["C"]
-    group.down("A", frame_to("A", "X", 2))
-    group.run(0.1)
+    group.say("A", "X", 2, within=0.1)
     assert group.received("X") == [("A", 2)]
 
 
@@ -264,8 +257,7 @@ def test_a_member_that_moves_is_followed_though_an_announcement_is_lost(multicas
     group.wire.rule = lose(lambda packet: group.now < begin + 0.1)
     group.move("C", Physical("c2", 1))
     group.run(1.0)
-    group.down("B", frame_to("B", "C", 1))
-    group.run(5.0)
+    group.say("B", "C", 1, within=5.0)
     assert group.received("C") == [("B", 1)]
     assert [group.suspects(name) for name in "ABC"] == [[], [], []]
 
@@ -285,7 +277,6 @@ def test_a_member_whose_first_interface_dies_is_reached_by_its_second(multicast:
     group.run(20.0)
     assert [group.suspects(name) for name in "ABC"] == [[], [], []]
     group.story()
-    group.down("A", frame_to("A", "C", 1))
-    group.run(0.1)
+    group.say("A", "C", 1, within=0.1)
     assert ("A", second, "data") in group.story() or not group.received("C")
     assert multicast or group.received("C") == [("A", 1)]

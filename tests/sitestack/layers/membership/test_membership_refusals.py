@@ -106,26 +106,20 @@ def test_a_header_that_belongs_to_no_current_operation_is_dropped(reason: str, s
     assert coordinator.statistics() == before
 
 
-@pytest.mark.parametrize(("reason", "step"), [("stale_give", Give(NEXT, ())), ("stale_share", Share(NEXT, ()))])
-def test_a_step_of_a_merge_after_a_promise_to_another_leader_is_refused(reason: str, step: Header) -> None:
+@pytest.mark.parametrize(
+    ("reason", "step"), [("stale_give", Give(NEXT, ())), ("stale_share", Share(NEXT, ())), ("stale_commit", Commit(NEXT))]
+)
+def test_a_step_of_a_change_after_a_promise_to_another_leader_is_refused_so_that_its_leader_knows(
+    reason: str, step: Header
+) -> None:
     """All members of the other parts would stand still until the leader's time is up."""
     layer = member("B")
     promise(layer, NEXT)
+    hear(layer, A, prepare(view=View(NEXT, VIEW.lineage, VIEW.members, VIEW.names)))
     promised = ViewId(NEXT.counter, C)
     hear(layer, C, FlushRequest(promised))
     reject = Down(Frame(B, A, (FlushReject(NEXT, promised, False),)))
     assert hear(layer, A, step) == [Dropped(reason), reject]
-
-
-def test_a_commit_after_a_promise_to_another_leader_is_refused_so_that_its_leader_knows() -> None:
-    layer = member("B")
-    view = View(NEXT, VIEW.lineage, VIEW.members, VIEW.names)
-    promise(layer, NEXT)
-    hear(layer, A, prepare(view=view))
-    promised = ViewId(NEXT.counter, C)
-    hear(layer, C, FlushRequest(promised))
-    reject = Down(Frame(B, A, (FlushReject(NEXT, promised, False),)))
-    assert hear(layer, A, Commit(NEXT)) == [Dropped("stale_commit"), reject]
 
 
 def test_the_view_in_force_is_not_prepared_again() -> None:
