@@ -24,7 +24,7 @@ from tests.simulation.explore.explorer import State as AnyState
 CONTENTS = Contents(
     # statistics; ages that matter only after `give_up_s` and `idle_s`, far beyond the timers of a run
     "_retransmitted retransmitted _window_bytes_high _queue_bytes_high _reorder_bytes_high high _config _local _rng "
-    "heard_at _active_at _moved_at give_up_at _given_up _me _peer peer stale",
+    "heard_at _active_at _moved_at give_up_at _given_up _me _peer peer stale codec",
     "_ask_at answer_at _retry_at _due _walk_from",
     Frame,
 )

@@ -35,7 +35,7 @@ from tests.simulation.explore.explorer import State as AnyState
 CONFIG = MembershipConfig(leader=LeaderTimes(batch_s=0.0))
 CONTENTS = Contents(
     "_local _config _times _rng stale high _handlers flushes_started merges_started _sent _retransmitted _restarts "
-    "_taken_states _told _me local",
+    "_taken_states _told _me local codec",
     "",
     Frame,
 )
