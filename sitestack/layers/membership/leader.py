@@ -162,10 +162,12 @@ class Leader:
             effects += self._start(now)
         return effects
 
-    def yield_to(self, leader: Address) -> None:
+    def yield_to(self, leader: Address) -> list[Effect]:
         """Abandon this process's flush, which the higher proposal of `leader` overrides."""
-        if isinstance(self._phase, Flushing) and self._phase.flush.proposal.creator != leader:
-            self._phase = Idle()
+        phase = self._phase
+        if not isinstance(phase, Flushing) or phase.flush.proposal.creator == leader:
+            return []
+        return self._restart(phase.flush, None)
 
     def retry(self, now: float) -> None:
         """Start a flush if this process leads and none is under way."""
@@ -239,7 +241,7 @@ class Leader:
         changes.entrance.discard(missing)
         return [*effects, *self._restart(flush, now)]
 
-    def _restart(self, flush: Flush, at: float) -> list[Effect]:
+    def _restart(self, flush: Flush, at: float | None) -> list[Effect]:
         """Schedule another flush; notify the other coordinators of a merge."""
         self._phase = Idle(at)
         return [self._local.unicast(part.view.coordinator, wire.MergeRefusal(())) for part in flush.parts[1:]]

@@ -66,11 +66,10 @@ class Participant:
             return [self._local.unicast(header.proposal.creator, reject)]
         fresh = self._member.blocked_since is None
         self._member.promise(header.proposal, now)
-        if header.proposal.creator != self._me:
-            self._leader.yield_to(header.proposal.creator)
+        refusals = self._leader.yield_to(header.proposal.creator)
         if view is None:  # a joiner that installed no view has no stream to block
             return self.answer(DigestAnswer({}))
-        return [*([Announce(Blocked())] if fresh else []), Down(DigestQuery())]
+        return [*refusals, *([Announce(Blocked())] if fresh else []), Down(DigestQuery())]
 
     def answer(self, answer: DigestAnswer) -> list[Effect]:
         """Send NAKACK's digest to the leader of the latest proposal."""

@@ -156,6 +156,14 @@ def test_a_merge_that_exceeds_its_total_budget_is_given_up() -> None:
     assert said(leader.expire(1.0 + times.merge_budget_s), MergeRefusal) == [E]
 
 
+def test_a_merge_that_gives_way_to_another_leader_frees_the_other_parts() -> None:
+    """They are blocked for it, and would wait until their coordinators start flushes of their own."""
+    leader = leader_of("A")
+    leader.start_merge((view_of(7, "EF"),), 1.0)
+    assert said(leader.yield_to(B), MergeRefusal) == [E]
+    assert leader.yield_to(B) == []
+
+
 def test_a_merge_is_committed_only_when_all_members_hold_the_data_of_other_parts() -> None:
     """So that every member can finish it with its own data when its leader dies while committing."""
     leader, other = leader_of("A"), view_of(7, "EF")
