@@ -128,7 +128,8 @@ class WantedChanges:
 
     def view_installed(self, view: View) -> bool:
         """Forget the requests that this view fulfils; return whether any are left."""
-        self.entrance.discard(view.members)
+        coordinates = view.coordinator == self._local.address  # otherwise the joiners ask its coordinator
+        self.entrance.discard(view.members if coordinates else list(self.entrance.waiting))
         self._leavers = [m for m in self._leavers if m in view.members]
         self.suspected = [m for m in self.suspected if m in view.members]
         self.refusing = []

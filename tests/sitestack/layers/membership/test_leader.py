@@ -112,6 +112,16 @@ def test_a_join_counts_only_after_the_joiner_has_answered_an_offer() -> None:
     assert leader.deadline() == 70.1 + BATCH_S
 
 
+def test_a_joiner_of_a_former_coordinator_is_forgotten() -> None:
+    """It asks the present one. If it has died meanwhile, all members would wait for it once this one leads again."""
+    leader = leader_of("A")
+    leader.join(E, JoinRequest("E", True), 1.0)
+    for view in (view_of(2, "BA"), view_of(3, "AC")):
+        leader._member.install(view)
+        leader.view_installed(view, 2.0)
+    assert leader.deadline() is None
+
+
 def test_a_member_that_asks_twice_to_be_let_in_is_excluded() -> None:
     """It does not know that it is one: once the commit may still be on its way, twice it has waited for it in vain."""
     leader = leader_of("A")
