@@ -28,8 +28,8 @@ CLIENTS_MAX = 1_024
 #: Maximum unproven connections, in total and per host, and the time (s) for a proof.
 PENDING_MAX, PENDING_HOST_MAX = 64, 32
 GREETING_TIMEOUT_S = 2.0
-#: Silence (s) after which a member is removed: twenty times the ping interval of members.
-SILENT_S = 10.0
+#: Silence (s) after which a member is removed, before others suspect it.
+SILENT_S = 2.5
 #: Minimum time (s) between two answered queries of a member: an answer grows with the cluster.
 QUERY_INTERVAL_S = 0.25
 _SEND_START = 1 + UUID_BYTES
@@ -160,6 +160,11 @@ class Router:
         """Return the size limit (bytes) of frames from this connection."""
         return routing.GREETING_BYTES_MAX if client in self._pending else routing.FRAME_BYTES_MAX
 
+    def note_bytes(self, number: int, now: float) -> None:
+        """Keep a proven connection whose frame arrives slowly."""
+        if number in self._clients and number not in self._pending:
+            self._clients[number].heard_at = now
+
     def receive_frame(self, number: int, frame: bytes, now: float) -> list[Effect]:
         """Handle a frame. A frame of an already closed connection is dropped."""
         client = self._clients.get(number)
@@ -168,7 +173,7 @@ class Router:
         try:
             if number in self._pending:
                 return self._greet(client, frame, now)
-            client.heard_at = now
+            self.note_bytes(number, now)
             handlers = self._waiting_handlers if number in self.switchboard else self._handlers
             handle = handlers.get(frame[:1])
             if handle is None:

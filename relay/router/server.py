@@ -187,6 +187,7 @@ class RouterServer:
     def _hear(self, link: _Link, data: bytes | bytearray) -> bool:
         """Handle the frames in received bytes; return False after a protocol error."""
         now = trio.current_time()
+        self.router.note_bytes(link.number, now)
         link.reader.feed(bytes(data))
         try:
             for frame in link.reader.frames():

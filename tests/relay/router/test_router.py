@@ -6,12 +6,14 @@ import pytest
 
 from relay.router import router as router_module
 from relay.router.router import GREETING_TIMEOUT_S, QUERY_INTERVAL_S, SILENT_S, Router
-from relay.router.server import NOTICE_BYTES_MAX, WRITE_BYTES, Outboxes
+from relay.router.server import EXPIRE_INTERVAL_S, NOTICE_BYTES_MAX, WRITE_BYTES, Outboxes
 from relay.router.switchboard import Cut, Effect, Say
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ProtocolError
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, Proofs
+from sitestack.transport.router_link import PING_S
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, FrameReader, framed, pack_entry, parse_entry
 from tests.harness.addresses import address
@@ -148,6 +150,23 @@ def test_a_departed_or_silent_member_is_removed_and_the_others_are_notified(play
     assert cut == Cut(2, "silent")
     assert said(rest) == [((1,), [routing.GONE + B])]
     assert played.members() == ["A"]
+
+
+def test_a_silent_member_is_removed_before_members_suspect_each_other() -> None:
+    """Until then the others send to it through this router alone, though it may be connected to another one."""
+    detection = FailureDetectionConfig()
+    suspected_s = detection.timeout_s + detection.verify_timeout_s - detection.heartbeat_interval_s
+    assert 2 * PING_S < SILENT_S < suspected_s - EXPIRE_INTERVAL_S
+
+
+def test_a_member_whose_frame_arrives_slowly_is_not_silent(played: Played) -> None:
+    played.register(1, entry(A, "A"))
+    played.router.note_bytes(1, 1.0)
+    assert played.router.expire(SILENT_S) == []
+    assert played.router.expire(1.0 + SILENT_S) == [Cut(1, "silent")]
+    played.open(2)
+    played.router.note_bytes(2, 1.0)
+    assert played.router.expire(GREETING_TIMEOUT_S) == [Cut(2, "unproven")]
 
 
 @pytest.mark.conforms("LA-15")
