@@ -7,6 +7,7 @@ import fcntl
 import ipaddress
 import socket
 import struct
+from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
 from contextlib import suppress
 from pathlib import Path
@@ -19,7 +20,9 @@ from sitestack.model.errors import ConfigurationError, NoNetwork
 from sitestack.model.host import is_address, is_ipv6
 
 LOOPBACK = "127.0.0.1"
-_SIOCGIFADDR = 0x8915
+_SIOCGIFADDR, _SIOCGIFCONF = 0x8915, 0x8912
+#: SIOCGIFCONF: bytes of an address, maximum addresses.
+_IFREQ_BYTES, ADDRESSES_MAX = struct.calcsize("16sLL8x"), 1_024
 _NAME_BYTES_MAX = 15
 #: Seconds between two attempts.
 RETRY_S = 0.5
@@ -126,6 +129,7 @@ def _within(subnet: str) -> str:
         for _, name in socket.if_nameindex():
             with suppress(ConfigurationError):  # an interface without an IPv4 address
                 addresses.append(_address_of(name, False))
+        addresses = list(dict.fromkeys([*addresses, *_ipv4_addresses()]))  # the first one of each interface first
     for address in addresses:
         if ipaddress.ip_address(address) in network:
             return address
@@ -151,6 +155,15 @@ def _address_of(name: str, ipv6: bool) -> str:
                 f"transport.interface: {name!r} is neither an IPv4 address nor a network interface with one."
             ) from error
     return socket.inet_ntoa(answer[20:24])
+
+
+def _ipv4_addresses() -> list[str]:
+    """Return all addresses of all interfaces."""
+    found = array("B", bytes(_IFREQ_BYTES * ADDRESSES_MAX))
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        answer = fcntl.ioctl(probe.fileno(), _SIOCGIFCONF, struct.pack("iL", len(found), found.buffer_info()[0]))
+    size = struct.unpack("iL", answer)[0]
+    return [socket.inet_ntoa(found[at + 20 : at + 24]) for at in range(0, size, _IFREQ_BYTES)]
 
 
 def _ipv6_addresses() -> list[tuple[str, str, int]]:

@@ -5,13 +5,15 @@ from __future__ import annotations
 import errno
 import os
 import socket
-from collections.abc import Callable
+import sys
+from collections.abc import Callable, Iterator
 from unittest.mock import Mock
 
 import pytest
 import trio
 from trio.testing import MockClock
 
+from relay_lab.drills.wires import has_wires
 from sitestack.channel.presence.sockets import open_sockets
 from sitestack.config import ANY_INTERFACE, ANY_IPV6, ChannelConfig, SiteConfig, lan, local, named_hosts
 from sitestack.model.address import Physical
@@ -79,6 +81,15 @@ def test_the_kernel_route_gives_the_interface_address_and_a_missing_route_raises
     monkeypatch.setattr(interfaces, "route_to", lambda host: None)
     with pytest.raises(ConfigurationError, match=r"transport\.interface: this machine has no route to 239\.192\.0\.1"):
         interfaces.find_interface("", GROUP)
+
+
+async def test_a_subnet_selects_a_further_address_of_an_interface() -> None:
+    if not await has_wires():
+        pytest.skip("no rights to make network namespaces")
+    add = 'ip link set lo up; ip addr add 198.18.9.7/24 dev lo; exec "$0" -c "$1"'
+    find = "from sitestack.transport.interfaces import find_interface; print(find_interface('198.18.9.0/24', ''))"
+    alone = ["unshare", "--user", "--map-root-user", "--net", "sh", "-ec", add, sys.executable, find]
+    assert (await trio.run_process(alone, capture_stdout=True)).stdout == b"198.18.9.7\n"
 
 
 def test_which_addresses_a_machine_has() -> None:
