@@ -46,8 +46,8 @@ READ_BYTES = 256 * 1024
 #: Seconds for connecting, with the challenge, and before another attempt at an unreachable member.
 CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
-#: Milliseconds that sent bytes may stay unacknowledged before the connection is closed.
-SILENT_MS_MAX = 10_000
+#: Milliseconds that sent bytes may stay unacknowledged before the connection is closed: before members are suspected.
+SILENT_MS_MAX = 2_000
 #: Errors if no more sockets can be opened for now.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
 

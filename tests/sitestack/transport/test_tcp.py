@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import socket
+import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -15,6 +16,7 @@ from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel
 from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.model.address import Physical
 from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
@@ -106,6 +108,19 @@ async def test_an_idle_connection_is_closed_at_both_ends_and_made_again_without_
         assert a.statistics().connections_made == 2
         assert a.statistics().reaped + b.statistics().reaped >= 2
         assert a.statistics().unsent_datagrams == b.statistics().unsent_datagrams == 0
+
+
+@pytest.mark.skipif(sys.platform != "linux", reason="other systems decide themselves")
+async def test_a_connection_whose_bytes_vanish_is_closed_before_members_suspect_each_other() -> None:
+    """A firewall may have forgotten it, and lets a new one through."""
+    detection = FailureDetectionConfig()
+    suspected_s = detection.timeout_s + detection.verify_timeout_s - detection.heartbeat_interval_s
+    with transports(2) as (a, b):
+        a.send([(place(b), b"x")])
+        await arriving(b, a, count=1)
+        for sock in (*a._connections, *b._connections):
+            closed_s = sock.getsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT) / 1_000
+            assert 0 < detection.heartbeat_interval_s + closed_s < suspected_s
 
 
 async def test_two_that_connect_to_each_other_at_once_understand_each_other() -> None:
