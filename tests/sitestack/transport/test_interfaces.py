@@ -6,7 +6,7 @@ import errno
 import os
 import socket
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from unittest.mock import Mock
 
 import pytest
