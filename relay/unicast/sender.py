@@ -113,7 +113,8 @@ class UnicastSender:
             before = len(line.pending)
             while line.pending and line.pending[0].batch.last <= reply.n:
                 self.pending_bytes -= cost_of(self._pop(line).batch)
-            self._be_quick(line, now)
+            if len(line.pending) < before:  # others answer batches behind a lost one
+                self._be_quick(line, now)
             steps = self._forward(line, 2 * (before - len(line.pending)))
         if not line.pending:
             del self._lines[dest]

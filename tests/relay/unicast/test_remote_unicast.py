@@ -206,6 +206,22 @@ def test_the_target_delivers_in_order_and_once() -> None:
     assert receiver.take_replies() == [ack(3)], "the answer was lost: say it again"
 
 
+def test_a_lost_unicast_is_sent_again_while_others_follow() -> None:
+    """The target answers each of the others, and acknowledges nothing new."""
+    sender, receiver, lost = UnicastSender(RemoteUnicastConfig()), UnicastReceiver("SFO", E), {2}
+    delivered: list[int] = []
+    for n in range(1, 31):
+        steps = [*sender.send(ProxyUUID(E, "SFO"), unicast(n), n / 10), *sender.expire(n / 10)]
+        for step in [each for each in steps if isinstance(each, RemoteUnicast)]:
+            if step.batch.first in lost:
+                lost.remove(step.batch.first)
+            elif receiver.receive(step.after, step.batch):
+                delivered.append(step.batch.first)
+        for reply in receiver.take_replies():
+            sender.handle_reply(reply, n / 10)
+    assert delivered == list(range(1, 31))
+
+
 def test_a_site_that_invents_senders_makes_no_unicast_of_another_site_come_twice() -> None:
     """Beyond the bound senders are forgotten: those of the same site."""
     receiver = UnicastReceiver("SFO", E)
