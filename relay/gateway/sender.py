@@ -24,11 +24,15 @@ from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
+#: Records of the disk, of entries that the peer has, that one call passes over.
+RECORDS_MAX = 32
+
 
 class _Replay:
     """Reader of spilled entries for one link. Bound: one record, of `RECORD_BYTES` or one body."""
 
     def __init__(self, buffer: Buffer, spill: Spill) -> None:
+        self.records = 0
         self._buffer = buffer
         self._spill = spill
         #: Position of the first entry of the last record, and its entries.
@@ -57,6 +61,7 @@ class _Replay:
             found = self._spill.read(segment, self._offset)
             if found is None:
                 continue  # the segment was removed
+            self.records += 1
             self._first, self._entries, self._offset = found
             position = max(position, self._first)
         return position, self._entries[position - self._first]
@@ -80,6 +85,8 @@ class LinkSender:
         self.peer = ""
         self.lineage: ViewId | None = None
         self.window = window
+        #: Whether the last call ended only because it had passed over `RECORDS_MAX` records.
+        self.is_seeking = False
         self._site = site
         self._state = state
         self._watermarks = watermarks
@@ -157,15 +164,20 @@ class LinkSender:
         """
         if self._postponed and self.peer in self._state.sites:
             self.rewind(self._postponed.pop())
+        self.is_seeking = False
         if self._cursor is None:
             return None
-        buffer = self._state.buffer
+        buffer, replay = self._state.buffer, self._replay
+        records_max = 0 if replay is None else replay.records + RECORDS_MAX
         while not self._ahead:
             if self.in_flight_bytes >= self.window.bytes:
                 return None
+            if replay is not None and replay.records >= records_max:
+                self.is_seeking = True
+                return None
             spilled = None
             if self._cursor < buffer.first:
-                at, spilled = (buffer.first, None) if self._replay is None else self._replay.entry_from(self._cursor)
+                at, spilled = (buffer.first, None) if replay is None else replay.entry_from(self._cursor)
                 if at > self._cursor:
                     self._cursor = at
                     self._bridge_holes(fresh=False)
@@ -177,8 +189,8 @@ class LinkSender:
             entry = buffer.at(self._cursor) if spilled is None else spilled
             batch = None if entry.batch is None or _reaches(self._sent, entry.batch) else entry.batch
             self._cursor += 1
-            if self._replay is not None and spilled is not None and self._cursor >= buffer.first:
-                self._replay.release()
+            if replay is not None and spilled is not None and self._cursor >= buffer.first:
+                replay.release()
             if entry.view is not None:
                 self._send_view(entry.view)
             elif batch is not None and spilled is not None and self._has_lower(batch):

@@ -335,6 +335,8 @@ class LinkSession:
             due = self._writing_since + config.write_s
         elif self._paced_until is not None:
             due = self._paced_until
+        elif self._sender.is_seeking:
+            due = self._spoke
         else:
             due = self._spoke + config.heartbeat_s
             if self._ack_due is not None and self._ack_due < due:

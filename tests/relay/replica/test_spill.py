@@ -8,6 +8,7 @@ import pytest
 
 from relay.events import GlobalView, Pacing, SwitchSite
 from relay.gateway.config import LinkConfig
+from relay.gateway.sender import RECORDS_MAX
 from relay.replica.config import BufferConfig, SpillSettings
 from relay.replica.gone import Gone
 from relay.replica.held_entries import Entry
@@ -77,6 +78,36 @@ def test_the_next_relay_continues_the_replay_from_its_own_disk(order: str) -> No
     for member in sfo.members:
         assert gaps(member) == []
         assert member.words == words
+
+
+def test_a_relay_reads_a_bounded_part_of_its_disk_in_a_turn() -> None:
+    """The other site has most of the only segment: a relay that reads all of it in one turn is silent for seconds."""
+    world, nyc, sfo = cut_off(2, window_bytes=256, chunk_bytes=256)
+    words = publish(world, nyc.relay, *range(200))
+    world.heal()
+    while len(sfo.relay.words) < 150:
+        world.turn()
+        world.now += 0.01
+    world.part("NYC", "SFO")
+    spill = nyc.relay.layer.state.buffer.spill
+    assert spill is not None
+    assert len(spill) == 1
+    disk = spill._disk
+    assert isinstance(disk, MemoryDisk)
+    world.heal()
+    read, dues, has = list[int](), list[float | None](), len(sfo.relay.words)
+    while len(sfo.relay.words) == has:
+        before = disk.given_back
+        world.turn()
+        if disk.given_back > before:
+            read.append(disk.given_back - before)
+            dues.append(nyc.relay.layer.deadline())
+        world.now += 0.01
+    assert len(read) > 1
+    assert max(read) <= 2 * RECORDS_MAX
+    assert all(due is not None and due < world.now for due in dues[:-1]), "it continues in the next turn"
+    world.run(10)
+    assert sfo.members[1].words == words
 
 
 def test_a_site_that_was_never_linked_receives_spilled_entries_too() -> None:
