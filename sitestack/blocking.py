@@ -72,7 +72,8 @@ def opened(
             try:
                 yield show(perform(lease.enter))
             except (KeyboardInterrupt, GeneratorExit):
-                perform(lease.abandon)
+                with suppress(PortalClosed):  # at the end of the interpreter
+                    perform(lease.abandon)
                 raise
             except BaseException:
                 perform(lease.leave)

@@ -7,6 +7,7 @@ call is a trio task, whose outcome returns to the loop or thread that made it.
 from __future__ import annotations
 
 import os
+import sys
 import threading
 from collections.abc import Awaitable, Callable, Mapping
 from contextlib import AbstractAsyncContextManager, suppress
@@ -118,7 +119,7 @@ class Portal:
     def release(self) -> None:
         with self._lock:
             self._users = max(0, self._users - 1)
-            if self._users == 0 and self._thread is not None:
+            if self._users == 0 and self._thread is not None and not sys.is_finalizing():
                 with suppress(PortalClosed):  # the thread has failed
                     self.post(self._ended.set)
                 self._thread.join()
@@ -144,7 +145,7 @@ class Portal:
     def post(self, action: Callable[..., object], *args: object) -> None:
         """Run a function in the thread. Raises PortalClosed if there is none."""
         try:
-            if self._token is None:
+            if self._token is None or sys.is_finalizing():  # at its end the interpreter stops the thread
                 raise trio.RunFinishedError
             self._token.run_sync_soon(action, *args)
         except trio.RunFinishedError:

@@ -248,3 +248,24 @@ with sitestack.blocking.open_channel(SITE, name="A", transport=MemoryNetwork().o
 def test_a_forked_process_is_refused_the_channels_of_its_parent() -> None:
     run = subprocess.run([sys.executable, "-W", "ignore", "-c", FORK], timeout=60, check=False)
     assert run.returncode == 0
+
+
+END = """
+import sitestack.blocking
+from sitestack.transport.memory import MemoryNetwork
+from tests.sitestack.test_aio import SITE
+
+
+def items():
+    with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+        yield from channel
+
+
+following = items()
+next(following)
+"""
+
+
+def test_a_program_that_ends_inside_a_block_ends() -> None:
+    run = subprocess.run([sys.executable, "-W", "ignore", "-c", END], timeout=60, check=False, capture_output=True)
+    assert (run.returncode, run.stderr) == (0, b"")
