@@ -135,8 +135,8 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
 
     def skip(self) -> list[Batch]:
-        """Replace all deliveries by gaps, one for each run of consecutive numbers between two views
-        or marks; return their batches.
+        """Replace all deliveries by gaps, one for each stream between two views, marks or other gaps;
+        return their batches. Between them are only messages that no application receives.
         """
         skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []
@@ -147,11 +147,14 @@ class Inbox(Generic[E]):
                 items.append(item)
                 if isinstance(item, View | StateMark):
                     runs.clear()
+                elif isinstance(item, Gap):
+                    runs.pop(stream_of(item), None)
                 continue
             key = stream_of(gap)
             place = runs.get(key)
             before = None if place is None else items[place]
-            if place is not None and isinstance(before, Gap) and before.last + 1 == gap.first:
+            most = gap.first - 1 if gap.scope is Scope.OOB else 0
+            if place is not None and isinstance(before, Gap) and most <= before.last < gap.first:
                 items[place] = replace(before, last=gap.last)
             else:
                 runs[key] = len(items)

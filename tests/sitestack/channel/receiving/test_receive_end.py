@@ -119,6 +119,20 @@ async def test_a_gap_for_a_slow_application_ends_at_the_place_of_a_snapshot(auto
     assert split_extras(present(given.data))[0].gaps == (gaps[0],)
 
 
+def test_gaps_for_a_slow_application_are_few_although_channels_talk_in_between() -> None:
+    """A `flushed` after each message takes every second number."""
+    inbox: Inbox[Any] = Inbox()
+    for n in range(1, 1_000, 2):
+        for scope in (Scope.ALL, Scope.OOB):
+            inbox.put(Delivery(A, Batch("NYC", A, scope, n, 1, b""), Roster("NYC", ())))
+        if n == 501:
+            inbox.put(Gap("NYC", A, n + 1, n + 1, GapReason.OTHER_PART))
+    assert len(inbox.skip()) == 1_000
+    gaps = [item for item in inbox._items if isinstance(item, Gap)]
+    assert [(gap.first, gap.last) for gap in gaps if gap.scope is Scope.ALL] == [(1, 501), (502, 502), (503, 999)]
+    assert len(gaps) == 503, "a number out of band may arrive later"
+
+
 async def test_a_damaged_state_is_an_error_of_an_idle_reader(autojump_clock: MockClock) -> None:
     handed = Handed()
     state, end = handed.handover, handed.end
