@@ -177,7 +177,10 @@ class LinkSender:
                 return None
             spilled = None
             if self._cursor < buffer.first:
-                at, spilled = (buffer.first, None) if replay is None else replay.entry_from(self._cursor)
+                try:
+                    at, spilled = (buffer.first, None) if replay is None else replay.entry_from(self._cursor)
+                except BlockingIOError:
+                    return None  # again with the next heartbeat
                 if at > self._cursor:
                     self._cursor = at
                     self._bridge_holes(fresh=False)

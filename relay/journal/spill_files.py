@@ -26,6 +26,8 @@ from sitestack.model.errors import LocalError
 
 SUFFIX = ".spill"
 _LOCK = "lock"
+#: Failures of the process or machine that pass, and not of the file.
+_PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 class SpillFiles:
@@ -79,6 +81,8 @@ class SpillFiles:
             finally:
                 os.close(file)
         except OSError as error:
+            if error.errno in _PASSING:
+                raise BlockingIOError(*error.args) from error
             log.error("spill cannot be read: the rest of this file is a gap elsewhere", file=segment, problem=str(error))
             raise
 

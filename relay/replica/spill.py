@@ -57,7 +57,7 @@ class SpillDisk(Protocol):
     def read(self, segment: int, offset: int) -> tuple[bytes, int]:
         """Return the record at an offset, and the next offset.
 
-        Raises OSError, also for a damaged record.
+        Raises OSError, also for a damaged record, and BlockingIOError if it can be read later.
         """
         ...
 
@@ -251,11 +251,13 @@ class Spill:
         """Return a record: its first position, its entries, and the next offset.
 
         For an unreadable record return None and drop the segment, since its later records cannot be
-        found.
+        found. Raises BlockingIOError if it can be read later.
         """
         try:
             data, end = self._disk.read(segment.number, offset)
             record = _parse(data)
+        except BlockingIOError:
+            raise
         except (OSError, ProtocolError) as error:
             self.damage = str(error) or type(error).__name__
             self._drop(self._segments.index(segment), GapReason.DISK)

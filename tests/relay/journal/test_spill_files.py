@@ -72,6 +72,18 @@ def test_reading_a_damaged_or_missing_record_raises(files: SpillFiles, tmp_path:
         files.read(1, first)
 
 
+def test_without_descriptors_a_record_can_be_read_later(files: SpillFiles) -> None:
+    size = files.append(1, b"one")
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (3, hard))
+    try:
+        with pytest.raises(BlockingIOError):
+            files.read(1, 0)
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert files.read(1, 0) == (b"one", size)
+
+
 def test_a_full_disk_raises_and_keeps_earlier_records(files: SpillFiles, tmp_path: Path) -> None:
     """A limit to the size of files stands for the disk: of the record that exceeds it a part is written."""
     program = f"""

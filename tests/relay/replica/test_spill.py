@@ -110,6 +110,23 @@ def test_a_relay_reads_a_bounded_part_of_its_disk_in_a_turn() -> None:
     assert sfo.members[1].words == words
 
 
+def test_a_disk_that_cannot_be_read_now_loses_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
+    world, nyc, sfo = cut_off(2)
+    words = publish(world, nyc.relay, *range(40))
+
+    def read(disk: MemoryDisk, segment: int, offset: int) -> tuple[bytes, int]:
+        raise BlockingIOError
+
+    with monkeypatch.context() as patch:
+        patch.setattr(MemoryDisk, "read", read)
+        world.heal()
+        world.run(10)
+        assert sfo.members[1].words == []
+    world.run(10)
+    assert sfo.members[1].words == words
+    assert gaps(sfo.members[1]) == []
+
+
 def test_a_site_that_was_never_linked_receives_spilled_entries_too() -> None:
     world, nyc, sfo = two_sites(2, buffer=BufferConfig(budget_entries=8, spill=ROOM))
     world.part("NYC", "SFO")
