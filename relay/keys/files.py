@@ -79,9 +79,8 @@ def read_public(path: Path) -> bytes:
 def _read(path: Path, why_loose: Callable[[int, int], str]) -> bytes:
     try:
         # Non-blocking: opening or reading a pipe might block forever.
-        descriptor = os.open(path, os.O_RDONLY | os.O_CLOEXEC | os.O_NONBLOCK)
-        with os.fdopen(descriptor, "rb") as file:
-            status = os.fstat(descriptor)
+        with open(path, "rb", opener=lambda name, flags: os.open(name, flags | os.O_NONBLOCK)) as file:
+            status = os.fstat(file.fileno())
             if not stat.S_ISREG(status.st_mode):
                 raise ConfigurationError(f"{path}: is not a file.")
             if why := why_loose(status.st_mode, status.st_uid):

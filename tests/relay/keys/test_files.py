@@ -93,6 +93,10 @@ def test_an_invalid_secret_file_is_refused(tmp_path: Path) -> None:
     os.mkfifo(tmp_path / "pipe", 0o600)
     with pytest.raises(ConfigurationError, match="is not a file"):
         read_secret(tmp_path / "pipe")
+    opened = len(os.listdir("/proc/self/fd"))
+    with pytest.raises(ConfigurationError, match=r"cannot be read \(Is a directory"):
+        read_secret(tmp_path)  # a node repeats it every two seconds
+    assert len(os.listdir("/proc/self/fd")) == opened
     write_secret(tmp_path / "large", bytes(FILE_BYTES_MAX + 1))
     with pytest.raises(ConfigurationError, match="is larger than"):
         read_secret(tmp_path / "large")
