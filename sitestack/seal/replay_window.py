@@ -54,5 +54,7 @@ class ReplayWindow:
 
     def _raise_floor(self, now: float) -> None:
         """Raise the floor to the highest counter of one interval ago."""
+        if now >= self._raise_at + LATE_S:  # after a silence
+            self._next_floor = self._top + 1
         self._floor, self._next_floor = self._next_floor, self._top + 1
         self._raise_at = now + LATE_S

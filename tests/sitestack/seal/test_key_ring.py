@@ -118,3 +118,11 @@ def test_a_counter_overtaken_a_minute_ago_is_late() -> None:
     assert window.admit(12, 2 * LATE_S) == ""
     assert window.admit(5, 2 * LATE_S) == "seal_late"
     assert window.admit(13, 2 * LATE_S) == ""
+
+
+def test_after_a_silence_an_overtaken_counter_is_late() -> None:
+    window = ReplayWindow(1, 0.0)
+    assert [window.admit(each, 0.0) for each in (1, 3)] == ["", ""]
+    assert window.admit(2, 20 * LATE_S) == "seal_late"
+    assert window.admit(5, 20 * LATE_S) == ""
+    assert window.admit(4, 20 * LATE_S) == "", "it was overtaken just now"
