@@ -133,7 +133,8 @@ def spill_files(root: Path, site: str, name: str, uuid: Address) -> Iterator[Spi
         yield files
     finally:
         files.close()
-        shutil.rmtree(directory, ignore_errors=True)
+        with suppress(OSError):
+            _remove(directory)
         os.close(lock)
 
 
@@ -146,13 +147,20 @@ def _begin(root: Path, directory: Path) -> int:
         fcntl.flock(door, fcntl.LOCK_EX)
         for each in root.iterdir():
             if (each / _LOCK).is_file() and _is_left(each / _LOCK):
-                shutil.rmtree(each)
+                _remove(each)
         directory.mkdir(mode=0o700)
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)
         return lock
     finally:
         os.close(door)
+
+
+def _remove(directory: Path) -> None:
+    """Remove a process's directory, the lock last: if killed before, the next process continues. Raises OSError."""
+    for spilled in directory.glob(f"*{SUFFIX}"):
+        spilled.unlink()
+    shutil.rmtree(directory)
 
 
 def _is_left(lock: Path) -> bool:

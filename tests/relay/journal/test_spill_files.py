@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import resource
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -139,6 +140,33 @@ with spill_files(Path({str(tmp_path)!r}), "SFO", "A", Address(b"b" * 16)) as fil
             assert directories(tmp_path) == ["NYC-A-61616161", "SFO-A-63636363", "notes"]
             assert mine.read(1, 0)[0] == b"living"
     assert directories(tmp_path) == ["notes"]
+
+
+@pytest.mark.parametrize("left", [False, True])
+def test_a_process_that_is_killed_while_it_removes_files_keeps_the_lock(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
+) -> None:
+    """By its lock the next process recognises a directory that was left."""
+    removed, unlink = list[str](), os.unlink
+
+    def note(path: str | Path, **kwargs: int) -> None:
+        removed.append(Path(path).name)
+        unlink(path, **kwargs)
+
+    with spill_files(tmp_path, "NYC", "A", ME) as files:
+        for number in range(1, 9):
+            files.append(number, b"one")
+        if left:
+            shutil.copytree(tmp_path / "NYC-A-61616161", tmp_path / "NYC-A-62626262")
+        monkeypatch.setattr(os, "unlink", note)
+        if left:
+            with spill_files(tmp_path, "SFO", "A", OTHER):
+                assert len(removed) == 9
+                assert removed[-1] == "lock"
+        removed.clear()
+    assert len(removed) == 9
+    assert removed[-1] == "lock"
+    assert directories(tmp_path) == []
 
 
 @pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
