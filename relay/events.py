@@ -86,6 +86,11 @@ class Unreachable(Event):
     #: UNICAST or OOB: the scope in which the unicasts are numbered.
     scope: Scope = Scope.UNICAST
 
+    @property
+    def is_there(self) -> bool:
+        """Whether the target is reached by other messages: nothing but these unicasts failed."""
+        return self.reason in (Failure.TOO_LARGE, Failure.QUEUE_FULL)
+
     @classmethod
     def unacknowledged(cls, batch: Batch) -> Unreachable:
         """Report a batch of unacknowledged unicasts inside this site like one to another site."""

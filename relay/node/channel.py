@@ -280,7 +280,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._note_members()
 
     def _note_unreachable(self, event: Unreachable) -> None:
-        self._note_gone(event.target)
+        self._note_gone(event.target, event.is_there)
 
     def _note_role(self, event: Role) -> None:
         self._role = event

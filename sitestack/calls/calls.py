@@ -57,6 +57,7 @@ class CallResult:
 class _Call:
     asked: dict[Address, None]
     mode: CallMode
+    by_unicasts: bool
     answers: dict[Address, bytes] = field(default_factory=dict)
     unreachable: dict[Address, NoAnswer] = field(default_factory=dict)
 
@@ -106,15 +107,15 @@ class Calls:
         self._last = 0
         self.level = Level(CALLS_MAX)
 
-    def open_call(self, members: Collection[Address], mode: CallMode) -> int:
-        """Open a call to these members; return the number to send to each.
+    def open_call(self, members: Collection[Address], mode: CallMode, *, by_unicasts: bool = False) -> int:
+        """Open a call to these members; return the number to send to each, or to all by one multicast.
 
         Raise LocalError at the bound.
         """
         if len(self._open) == CALLS_MAX:
             raise LocalError(f"{CALLS_MAX} calls are waiting for answers")
         self._last += 1
-        self._open[self._last] = _Call(dict.fromkeys(members), mode)
+        self._open[self._last] = _Call(dict.fromkeys(members), mode, by_unicasts)
         self.level.add(1)
         return self._last
 
@@ -127,10 +128,12 @@ class Calls:
         call.answers[member] = answer
         return self.has_ended(number)
 
-    def gone(self, member: Address, why: NoAnswer = NoAnswer.UNREACHABLE) -> list[int]:
-        """Note that a member will not answer; return the calls that this ends."""
+    def gone(self, member: Address, why: NoAnswer = NoAnswer.UNREACHABLE, *, is_there: bool = False) -> list[int]:
+        """Note that a member will not answer; return the calls that this ends. `is_there`: only a unicast did not reach it."""
         ended = []
         for number, call in self._open.items():
+            if is_there and not call.by_unicasts:
+                continue
             if member in call.asked and member not in call.answers and member not in call.unreachable:
                 call.unreachable[member] = why
                 if self.has_ended(number):

@@ -38,7 +38,7 @@ class SimulatedChannel(Channel[Any]):
         handlers: dict[type[Event], Callable[[Any], None]] = {
             GlobalView: self._note_global_view,
             Pacing: lambda event: self._gate.hold_back(bool(event.sites)),
-            Unreachable: lambda event: self._note_gone(event.target),
+            Unreachable: lambda event: self._note_gone(event.target, event.is_there),
         }
         extension = Extension(handlers, remote_members=self.remote_members)
         super().__init__(process.local, process.stack, cast(Transport, None), config, process.recorder, state, extension)

@@ -375,7 +375,7 @@ class Sending(ABC):
         headers: Mapping[str, bytes],
     ) -> CallResult:
         require_run()
-        number = self._desk.calls.open_call(asked, mode)
+        number = self._desk.calls.open_call(asked, mode, by_unicasts=None not in to)
         ended = self._waiting[number] = trio.Event()
         manner = Manner.ENVELOPED if kind is Kind.REQUEST else Manner.INTERNAL
         try:
@@ -410,8 +410,8 @@ class Sending(ABC):
         self.keys.forget(batch)
         self._note_gap(Gap(batch.site, batch.origin, batch.first, batch.last, GapReason.BACKLOG, batch.scope))
 
-    def _note_gone(self, member: Address) -> None:
-        self._end_calls(self._desk.calls.gone(member))
+    def _note_gone(self, member: Address, is_there: bool) -> None:
+        self._end_calls(self._desk.calls.gone(member, is_there=is_there))
 
     def _note_members(self) -> None:
         if self._waiting:

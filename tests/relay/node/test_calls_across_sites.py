@@ -5,9 +5,9 @@ from __future__ import annotations
 import pytest
 import trio
 
-from relay.events import GlobalView
+from relay.events import Certainty, Failure, GlobalView, Unreachable
 from relay.node.channel import RelayChannel
-from sitestack.calls.calls import NoAnswer
+from sitestack.calls.calls import CallResult, NoAnswer
 from sitestack.model.address import AllOf, ProxyUUID, RelayOf
 from sitestack.model.errors import LocalError
 from sitestack.model.message import Message
@@ -45,6 +45,29 @@ async def test_all_members_of_both_sites_answer_and_an_unknown_member_is_unreach
         flushed = await e.flushed(timeout_s=20)
         assert (len(flushed.has), flushed.everywhere) == (4, True)
         assert (await e.flushed(every="site", timeout_s=20)).everywhere
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_refused_unicast_to_a_member_ends_no_call_that_it_was_asked_by_a_multicast() -> None:
+    async with two_sites() as (_, channels), trio.open_nursery() as nursery:
+        e, a = channels["E"], channels["A"]
+        results, ended = list[CallResult](), trio.Event()
+
+        async def ask() -> None:
+            results.append(await e.call(b"", timeout_s=20))
+            ended.set()
+
+        nursery.start_soon(ask)
+        await trio.sleep(0.1)
+        e._handle(Unreachable(a.me, 1, 1, Failure.QUEUE_FULL, Certainty.NOT_DELIVERED))
+        for channel in channels.values():
+            if channel is not a:
+                nursery.start_soon(answer_all, channel)
+        await trio.sleep(0.5)
+        assert results == [], "one member has been asked and has not answered"
+        nursery.start_soon(answer_all, a)
+        await ended.wait()
+        assert results[0].enough
         nursery.cancel_scope.cancel()
 
 

@@ -67,6 +67,13 @@ def test_a_call_to_all_ends_with_the_answers_of_the_remaining_members() -> None:
     )
 
 
+def test_a_lost_unicast_ends_only_a_call_by_unicasts() -> None:
+    calls = Calls()
+    calls.open_call((A,), CallMode.ALL)
+    number = calls.open_call((A,), CallMode.ALL, by_unicasts=True)
+    assert calls.gone(A, is_there=True) == [number]
+
+
 def test_an_answer_of_a_member_noted_as_unreachable_counts() -> None:
     calls = Calls()
     number = calls.open_call((A, D), CallMode.ALL)
