@@ -109,12 +109,13 @@ class Portal:
 
     def acquire(self) -> None:
         with self._lock:
-            self._users += 1
             if self._thread is None:
                 begun = threading.Event()
-                self._thread = threading.Thread(target=self._run, args=(begun,), name="sitestack portal", daemon=True)
-                self._thread.start()
+                thread = threading.Thread(target=self._run, args=(begun,), name="sitestack portal", daemon=True)
+                thread.start()
+                self._thread = thread
                 begun.wait()
+            self._users += 1
 
     def release(self) -> None:
         with self._lock:
@@ -122,8 +123,8 @@ class Portal:
             if self._users == 0 and self._thread is not None and not sys.is_finalizing():
                 with suppress(PortalClosed):  # the thread has failed
                     self.post(self._ended.set)
-                self._thread.join()
-                self._thread = None
+                thread, self._thread = self._thread, None
+                thread.join()
 
     def forget_thread(self) -> None:
         """Begin anew in a forked process, which has no thread."""
@@ -137,10 +138,11 @@ class Portal:
 
     async def _serve(self, begun: threading.Event) -> None:
         self._token, self._ended = trio.lowlevel.current_trio_token(), trio.Event()
-        async with trio.open_nursery() as self.nursery:
+        async with trio.open_nursery() as nursery:
+            self.nursery = nursery
             begun.set()
             await self._ended.wait()
-            self.nursery.cancel_scope.cancel()
+            nursery.cancel_scope.cancel()
 
     def post(self, action: Callable[..., object], *args: object) -> None:
         """Run a function in the thread. Raises PortalClosed if there is none."""

@@ -149,6 +149,22 @@ def test_a_block_that_is_interrupted_as_it_begins_leaves_no_member(monkeypatch: 
         assert names == [("A",), ("A", "B"), ("A",)]
 
 
+@pytest.mark.parametrize("at", ["start", "join"])
+def test_a_channel_opens_after_a_thread_that_did_not_start_or_end_in_time(monkeypatch: pytest.MonkeyPatch, at: str) -> None:
+    def fail(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    def use() -> None:
+        with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            channel.send(b"x")
+
+    with monkeypatch.context() as patch:
+        patch.setattr(threading.Thread, at, fail)
+        with pytest.raises(KeyboardInterrupt):
+            use()
+    use()
+
+
 def test_two_threads_that_iterate_are_refused() -> None:
     with (
         ThreadPoolExecutor() as pool,
