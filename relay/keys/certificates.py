@@ -32,6 +32,9 @@ AUTHORITY_DAYS = 3650
 #: Tolerated clock difference: new certificates are valid from this long ago.
 CLOCK_SKEW = timedelta(hours=1)
 
+#: Errors of invalid certificates that are no ValueError.
+_INVALID = (x509.InvalidVersion, x509.DuplicateExtension, x509.UnsupportedGeneralNameType)
+
 _SCHEME = "relay://site/"
 #: Maximum length of a common name in X.509. It is only informative.
 _COMMON_NAME_CHARS_MAX = 64
@@ -113,9 +116,13 @@ def _authority(directory: Path, begins: datetime) -> Credential:
 
 def read_facts(pem: bytes) -> CertificateFacts:
     """Parse a certificate. Raises ValueError for an invalid one."""
-    certificate = x509.load_pem_x509_certificate(pem)
     try:
-        names = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
+        certificate = x509.load_pem_x509_certificate(pem)
+        extensions = certificate.extensions
+    except _INVALID as error:
+        raise ValueError(str(error)) from error
+    try:
+        names = extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         site = site_named(names.get_values_for_type(x509.UniformResourceIdentifier))
     except x509.ExtensionNotFound:
         site = None
@@ -127,13 +134,17 @@ def is_issued_by(der: bytes, authorities: bytes) -> bool:
 
     Raises ValueError for an invalid authority.
     """
-    return any(_has_signed(authority, der) for authority in x509.load_pem_x509_certificates(authorities))
+    try:
+        trusted = x509.load_pem_x509_certificates(authorities)
+    except _INVALID as error:
+        raise ValueError(str(error)) from error
+    return any(_has_signed(authority, der) for authority in trusted)
 
 
 def _has_signed(authority: x509.Certificate, der: bytes) -> bool:
     try:
         x509.load_der_x509_certificate(der).verify_directly_issued_by(authority)
-    except (InvalidSignature, TypeError, UnsupportedAlgorithm, ValueError):  # TypeError: a key type that cannot sign
+    except (InvalidSignature, TypeError, UnsupportedAlgorithm, ValueError, *_INVALID):  # TypeError: a key type that cannot sign
         return False
     return True
 

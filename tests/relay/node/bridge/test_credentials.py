@@ -103,6 +103,28 @@ def test_a_half_written_file_is_reported_and_changes_nothing(directory: Path, na
     assert found.problem == ""
 
 
+VERSION, KEY_USAGE, SUBJECT_KEY = b"\xa0\x03\x02\x01\x02", b"\x55\x1d\x0f", b"\x55\x1d\x0e"
+
+
+@pytest.mark.parametrize(
+    ("name", "field", "changed"),
+    [
+        ("bridge.pem", VERSION, VERSION[:-1] + b"\x03"),
+        ("bridge.pem", SUBJECT_KEY, KEY_USAGE),
+        ("authority.pem", VERSION, VERSION[:-1] + b"\x03"),
+    ],
+    ids=["version", "twice", "authority"],
+)
+def test_a_certificate_with_one_damaged_byte_is_reported(directory: Path, name: str, field: bytes, changed: bytes) -> None:
+    """The library has errors of its own for a version, and for an extension that comes twice."""
+    found = Credentials(directory, "NYC")
+    before, whole = found.client, ssl.PEM_cert_to_DER_cert((directory / name).read_text())
+    (directory / name).write_text(ssl.DER_cert_to_PEM_cert(whole.replace(field, changed)))
+    assert not found.look()
+    assert found.client is before
+    assert found.problem.startswith(str(directory))
+
+
 def test_a_key_and_a_certificate_that_do_not_fit_change_nothing(directory: Path) -> None:
     found = Credentials(directory, "NYC")
     other = signed(OURS, "NYC")
