@@ -88,7 +88,7 @@ class Unreachable(Event):
 
     @property
     def is_there(self) -> bool:
-        """Whether the target is reached by other messages: nothing but these unicasts failed."""
+        """Whether other messages reach the target."""
         return self.reason in (Failure.TOO_LARGE, Failure.QUEUE_FULL)
 
     @classmethod

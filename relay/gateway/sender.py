@@ -24,7 +24,7 @@ from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch
 from sitestack.model.view import View, ViewId
 
-#: Records of the disk, of entries that the peer has, that one call passes over.
+#: Maximum spilled records that one call passes over.
 RECORDS_MAX = 32
 
 
@@ -85,7 +85,7 @@ class LinkSender:
         self.peer = ""
         self.lineage: ViewId | None = None
         self.window = window
-        #: Whether the last call ended only because it had passed over `RECORDS_MAX` records.
+        #: Whether the last call ended at `RECORDS_MAX`.
         self.is_seeking = False
         self._site = site
         self._state = state

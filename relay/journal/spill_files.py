@@ -1,9 +1,8 @@
 """Spill files: entries evicted from memory to disk for other sites (`relay/replica/spill.py`).
 
 A process has a directory `SITE-NAME-uuidprefix` with one file per segment, framed as in a journal.
-There is no fsync, since no later process reads them: a restarted member is sent everything it
-needs. A process deletes its directory at its end, and at its start those of killed processes,
-recognised by their released locks.
+No later process reads them. A process deletes its directory at its end, and at its start those of
+killed processes, recognised by their released locks.
 """
 
 from __future__ import annotations
@@ -26,7 +25,7 @@ from sitestack.model.errors import LocalError
 
 SUFFIX = ".spill"
 _LOCK = "lock"
-#: Failures of the process or machine that pass, and not of the file.
+#: Errors that pass.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -157,7 +156,7 @@ def _begin(root: Path, directory: Path) -> int:
 
 
 def _remove(directory: Path) -> None:
-    """Remove a process's directory, the lock last: if killed before, the next process continues. Raises OSError."""
+    """Remove a process's directory, the lock last, which shows that it was left. Raises OSError."""
     for spilled in directory.glob(f"*{SUFFIX}"):
         spilled.unlink()
     shutil.rmtree(directory)

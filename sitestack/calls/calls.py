@@ -108,7 +108,7 @@ class Calls:
         self.level = Level(CALLS_MAX)
 
     def open_call(self, members: Collection[Address], mode: CallMode, *, by_unicasts: bool = False) -> int:
-        """Open a call to these members; return the number to send to each, or to all by one multicast.
+        """Open a call to these members; return the number to send.
 
         Raise LocalError at the bound.
         """
@@ -129,7 +129,7 @@ class Calls:
         return self.has_ended(number)
 
     def gone(self, member: Address, why: NoAnswer = NoAnswer.UNREACHABLE, *, is_there: bool = False) -> list[int]:
-        """Note that a member will not answer; return the calls that this ends. `is_there`: only a unicast did not reach it."""
+        """Note that a member will not answer; return the calls that this ends. `is_there`: only a unicast failed."""
         ended = []
         for number, call in self._open.items():
             if is_there and not call.by_unicasts:

@@ -20,8 +20,7 @@ invented sender ids cannot keep a member busy. All envelopes of a sender with on
 stamp: it proves only that the sender id is genuine.
 
 The envelope has no target. The datagram inside names its target process by UUID, encrypted with the
-rest. Addresses are unsuitable: they are translated on the way, a member has several, a multicast
-address belongs to no member, and a fan-out has many.
+rest.
 """
 
 from __future__ import annotations

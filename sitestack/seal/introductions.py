@@ -9,7 +9,7 @@ its sender is asked:
                                                               are older than FRESH_S and are rejected
     B -> A   introduction: answer a, floor g                  A knows B, too
 
-This takes one round trip per pair. All introductions have one size. They are sent only for
+All introductions have one size. They are sent only for
 envelopes that are authentic and not smaller, and at a limited rate. So a stranger with copies and a
 forged address gets no amplification.
 """

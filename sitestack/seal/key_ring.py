@@ -4,7 +4,7 @@
     use      members seal with the new key, one by one; the old key still opens
     remove   members with only the old key are excluded
 
-As text, a line each. A key's id reveals nothing of the key:
+As text, a line each:
 
     use 6f1c09aa
     key 6f1c09aa <64 hexadecimal digits>

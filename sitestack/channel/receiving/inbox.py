@@ -135,8 +135,8 @@ class Inbox(Generic[E]):
         self.backlog_bytes.now = 0
 
     def skip(self) -> list[Batch]:
-        """Replace all deliveries by gaps, one for each stream between two views, marks or other gaps;
-        return their batches. Between them are only messages that no application receives.
+        """Replace all deliveries by gaps, one for each stream between two views or marks; return
+        their batches. A gap may cover messages between channels.
         """
         skipped = [item.batch for item in self._items if isinstance(item, Delivery)]
         items: list[Delivery | E | Gap] = []

@@ -1,6 +1,6 @@
 """The sending half of a channel: single messages and lists, headers, keys, group calls and answers.
 
-The decisions of a call are in `sitestack/calls/`. This module sends, waits and gives up.
+The decisions of a call are in `sitestack/calls/`.
 """
 
 from __future__ import annotations
