@@ -145,23 +145,26 @@ func (c *Client) read(body io.Reader, last string, hear func(kind, data string))
 	return last
 }
 
-// isNew: a message with a key is known by that, since two nodes may show different copies of it; others by their ids.
+// isNew: messages are known by their ids, since the numbers of a sender count upwards, and by their keys, since two nodes may
+// show different copies of one.
 func (c *Client) isNew(data, id string) bool {
 	var message Message
 	if json.Unmarshal([]byte(data), &message) != nil || len(message.ID) != 4 {
 		return false
 	}
+	sender := fmt.Sprint(message.ID[:3])
+	number, _ := message.ID[3].(float64)
+	if scope := message.ID[2]; scope == "unicast" || scope == "oob" { // to one member: numbered for each
+		run, at, _ := strings.Cut(id, "-")
+		sender = run
+		number, _ = strconv.ParseFloat(at, 64)
+	}
+	if number <= c.reached[sender] {
+		return false
+	}
+	c.reached[sender] = number
 	if message.Key == "" {
-		sender := fmt.Sprint(message.ID[:3])
-		number, _ := message.ID[3].(float64)
-		if scope := message.ID[2]; scope == "unicast" || scope == "oob" { // to one member: numbered for each
-			run, at, _ := strings.Cut(id, "-")
-			sender = run
-			number, _ = strconv.ParseFloat(at, 64)
-		}
-		isNew := number > c.reached[sender]
-		c.reached[sender] = max(number, c.reached[sender])
-		return isNew
+		return true
 	}
 	if c.keys[message.Key] {
 		return false

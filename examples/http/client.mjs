@@ -87,18 +87,17 @@ export class RelayClient {
     }
   }
 
-  // A message with a key is known by that, since two nodes may show different copies of it; others are known by their ids.
+  // Messages are known by their ids, since the numbers of a sender count upwards; and by their keys, since two nodes may show
+  // different copies of one.
   #isNew({ id: [site, origin, scope, number], key }, place) {
     let sender = `${site} ${origin} ${scope}`;
     if (scope === "unicast" || scope === "oob") {
       const [run, at] = place.split("-"); // to one member: numbered for each, so its node's numbers count
       [sender, number] = [run, Number(at)];
     }
-    if (key === undefined) {
-      if (number <= (this.#reached.get(sender) ?? 0)) return false;
-      this.#reached.set(sender, number);
-      return true;
-    }
+    if (number <= (this.#reached.get(sender) ?? 0)) return false;
+    this.#reached.set(sender, number);
+    if (key === undefined) return true;
     if (this.#keys.has(key)) return false;
     this.#keys.add(key);
     if (this.#keys.size > KEYS_MAX) this.#keys.delete(this.#keys.values().next().value);

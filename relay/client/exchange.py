@@ -230,7 +230,7 @@ class Follower:
         self._last = after
         self._query = "?" + "&".join([*["from=oldest"] * oldest, f"messages={'yes' if messages else 'no'}"])
         self._fields: dict[str, str] = {}
-        #: (site, origin, scope), or (process of the node, "", scope) -> last number without a key.
+        #: (site, origin, scope), or (process of the node, "", scope) -> last number.
         self._reached: OrderedDict[tuple[str, str, str], int] = OrderedDict()
         self._keys: OrderedDict[str, None] = OrderedDict()
 
@@ -253,19 +253,19 @@ class Follower:
         return event if event.kind != "message" or self._is_new(event) else None
 
     def _is_new(self, event: Event) -> bool:
-        """Return whether a message is new. Nodes may show different copies of one with a key."""
+        """Return whether a message is new: another node may show older ones, and other copies of one with a key."""
         site, origin, scope, number = event.about["id"]
-        if (key := event.about.get("key")) is not None:
-            is_new = key not in self._keys
+        if scope in ("unicast", "oob"):  # numbered for each target
+            site, _, place = event.id.partition("-")
+            origin, number = "", int(place)
+        if number <= self._reached.get((site, origin, scope), 0):
+            return False
+        self._reached[site, origin, scope] = number
+        self._reached.move_to_end((site, origin, scope))
+        key = event.about.get("key")
+        is_new = key is None or key not in self._keys
+        if key is not None:
             self._keys.setdefault(key)
-        else:
-            if scope in ("unicast", "oob"):  # numbered for each target
-                site, _, place = event.id.partition("-")
-                origin, number = "", int(place)
-            is_new = number > self._reached.get((site, origin, scope), 0)
-            if is_new:
-                self._reached[site, origin, scope] = number
-                self._reached.move_to_end((site, origin, scope))
         for table in (self._keys, self._reached):
             if len(table) > KEYS_MAX:
                 table.popitem(last=False)

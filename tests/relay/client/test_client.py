@@ -140,6 +140,14 @@ def test_a_follower_returns_each_message_once_and_resumes_after_the_last() -> No
     assert follower.take("") is None, "what was cut is not part of the next answer"
 
 
+def test_after_a_change_of_nodes_older_messages_of_a_sender_do_not_follow_its_newer_ones() -> None:
+    """The next node shows all that it holds, also what was there before this follower began."""
+    follower = Follower(Nodes(["http://a", "http://b"], ""))
+    stream = [*(told(n, f"k{n}") for n in (7, 8)), *(told(n, f"k{n}") for n in range(4, 10)), told(10, "k2")]
+    found = [event.about["id"][3] for each in "".join(stream).split("\n") if (event := follower.take(each))]
+    assert found == [7, 8, 9, 10]
+
+
 def test_messages_to_one_member_are_known_by_the_events_of_its_node() -> None:
     """Each node numbers its events; a sender numbers its unicasts for each target, and those out of band come in any order."""
 
