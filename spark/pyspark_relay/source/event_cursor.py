@@ -35,11 +35,13 @@ class EventCursor:
         self.known: dict[str, int] = dict(offset.get("known", {}))
         #: Keys of `known` of which a new node has not yet shown a message.
         self._unseen: set[str] = set(offset.get("unseen", () if self.id else self.known))
-        self._is_foreign = bool(self.known and not self.id)
+        #: Whether messages may be missing before the next one.
+        self._is_foreign: bool = offset.get("is_foreign", bool(self.known and not self.id))
 
     def offset(self) -> Offset:
         """Return the place, as JSON types."""
-        return {"site": self.site, "id": self.id, "known": dict(self.known), "unseen": sorted(self._unseen)}
+        foreign = {"is_foreign": True} if self._is_foreign else {}
+        return {"site": self.site, "id": self.id, "known": dict(self.known), "unseen": sorted(self._unseen), **foreign}
 
     def accept(self, event_id: str, event: Mapping[str, Any]) -> list[MessageRow]:
         self.id = event_id

@@ -97,6 +97,13 @@ def test_the_gap_precedes_the_first_unknown_message() -> None:
     assert reader.read(CHANGED, message(2), message(3)) == [BETWEEN_NODES, 2, 3]
 
 
+def test_a_query_that_is_restarted_right_at_the_change_of_nodes_gets_the_gap() -> None:
+    reader = Reader()
+    assert reader.read(message(1), CHANGED) == [1]
+    assert reader.read(message(5, "bb")) == [BETWEEN_NODES, 5]
+    assert reader.read(message(6, "bb")) == [6]
+
+
 def test_a_sender_that_continues_beyond_the_new_nodes_messages_has_a_separate_gap() -> None:
     reader = Reader()
     reader.read(message(1), message(4, "bb"))
