@@ -99,7 +99,8 @@ class Finder:
         """Return the selected journals. Raises JournalError for a missing path, unless they grow."""
         found = Journals(owners=self.owners)
         files = [file for path in self.paths for file in _files(path)] if self.grows else segment_files(self.paths)
-        self.headers = {file: header for file, header in self.headers.items() if file in set(files)}
+        present = set(files)
+        self.headers = {file: header for file, header in self.headers.items() if file in present}
         for file in files:
             problems: list[Problem] = []
             header = self.headers.get(file) or read_header(file, problems)

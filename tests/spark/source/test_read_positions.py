@@ -9,12 +9,14 @@ from typing import Any
 
 import pytest
 
+from pyspark_relay.source import read_positions
 from pyspark_relay.source.columns import select_schema
-from pyspark_relay.source.read_positions import walk
+from pyspark_relay.source.read_positions import Finder, walk
 from pyspark_relay.source.reading import SegmentPartition
 from pyspark_relay.source.selection import Offset, Selection
 from pyspark_relay.source.streaming import SegmentStreamReader
 from relay.journal import JournalOptions
+from relay.journal.encoding import Header
 from sitestack.journal import records
 from sitestack.model.errors import ConfigurationError
 from tests.harness.addresses import address
@@ -74,6 +76,23 @@ def test_each_record_is_read_once_while_journals_grow_and_rotate(tmp_path: Path)
     assert places(found) == places(everything)
     assert problems(found) == []
     assert max(row["segment"] for row in found) > 3
+
+
+def test_a_search_among_many_known_files_looks_at_each_a_few_times(monkeypatch: pytest.MonkeyPatch) -> None:
+    looks = 0
+
+    class File(type(Path())):  # type: ignore[misc]
+        def __hash__(self) -> int:
+            nonlocal looks
+            looks += 1
+            return hash(str(self))
+
+    files = [File(f"/journals/{n}") for n in range(100)]
+    monkeypatch.setattr(read_positions, "_files", lambda _: files)
+    finder = Finder([Path("/journals")], Selection())
+    finder.headers = {file: Header("NYC", address("A"), "A", n) for n, file in enumerate(files)}
+    assert len(finder.find().segments[address("A").hex()]) == len(files)
+    assert looks < 10 * len(files)
 
 
 def test_a_batch_that_is_done_again_has_the_same_rows_although_the_journals_have_grown(tmp_path: Path) -> None:
