@@ -11,7 +11,7 @@ import click
 from relay.cli.command_group import CommandGroup
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_INTERRUPTED, EXIT_USAGE, Unanswered
 from sitestack.channel.version import installed_version
-from sitestack.model.errors import JoinFailed, LocalError, NoNetwork, SlowConsumer
+from sitestack.model.errors import JoinFailed, LocalError, NoNetwork, SlowConsumer, Unwritten
 
 #: Name -> module with its `command`, in the order of the help text.
 COMMANDS = {
@@ -57,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         sys.exit(EXIT_INTERRUPTED)
     except click.ClickException as error:
         _fail(f"relay: {error.format_message()}", EXIT_CHECK_FAILED if isinstance(error, Unanswered) else EXIT_USAGE)
-    except (JoinFailed, NoNetwork, SlowConsumer) as error:
+    except (JoinFailed, NoNetwork, SlowConsumer, Unwritten) as error:
         _fail(str(error), EXIT_CHECK_FAILED)
     except LocalError as error:
         _fail(str(error))

@@ -21,14 +21,14 @@ from relay.journal.encoding import STANDING, Encoder, Header, encode_header
 from relay.journal.retention import SUFFIX, Retention, Segment, file_stem, find_retired, retired_record, take
 from sitestack.journal import records
 from sitestack.model.address import Address
-from sitestack.model.errors import LocalError
+from sitestack.model.errors import LocalError, Unwritten
 
 #: `Drop.why` of the record that counts missing records.
 WHY_LOST = "journal"
 
 
 class JournalError(LocalError):
-    """An unreadable journal, or with `strict` an unwritable one; the text names file and reason."""
+    """An unreadable journal; the text names file and reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -40,7 +40,7 @@ class JournalOptions:
     segment_bytes: int = 64 << 20
     #: Keep the bodies of batches, besides their digests.
     keep_payloads: bool = False
-    #: Raise JournalError if a record cannot be written, instead of counting it as lost.
+    #: Raise Unwritten if a record cannot be written, instead of counting it as lost.
     strict: bool = False
     #: Time (s) before the next attempt after a failure, by the records' own clock.
     retry_s: float = 1.0
@@ -110,7 +110,7 @@ class JournalStore:
         self._retry_at = 0
 
     def write(self, record: records.Record) -> None:
-        """Append a record. On failure raise JournalError if strict, else count it as lost."""
+        """Append a record. On failure raise Unwritten if strict, else count it as lost."""
         if self._seen.error and record.t < self._retry_at and not self._options.strict:
             self._seen.lost_records += 1
             return
@@ -238,4 +238,4 @@ class JournalStore:
             with suppress(OSError):  # the descriptor is closed either way
                 self.close()
         if self._options.strict:
-            raise JournalError(f"journal in {self._options.directory}: {self._seen.error}") from error
+            raise Unwritten(f"journal in {self._options.directory}: {self._seen.error}") from error

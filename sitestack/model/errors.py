@@ -46,6 +46,10 @@ class JoinFailed(LocalError):
     """The site could not be joined within the configured time."""
 
 
+class Unwritten(LocalError):
+    """A strict journal cannot be written now."""
+
+
 class StateTooLarge(LocalError):
     """The site's state is larger than `state_bytes_max`, so this member cannot start with it."""
 

@@ -14,7 +14,7 @@ import trio
 
 from relay.cli import app, exits
 from relay_lab.drills.soak import Soak
-from sitestack.model.errors import SlowConsumer
+from sitestack.model.errors import LocalError, SlowConsumer, Unwritten
 from tests.harness.command_line import Run
 from tests.harness.http_server import answering
 from tests.lab.drills.test_result import result
@@ -120,9 +120,12 @@ def test_so_may_an_address_to_serve_at(run: Run, directory: Path, command: tuple
     assert (ended.code, "cannot listen on 203.0.113.1:7800" in ended.err) == (exits.EXIT_CHECK_FAILED, True)
 
 
-def test_a_member_that_was_too_slow_may_come_back(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+@pytest.mark.parametrize("why", [SlowConsumer("A in NYC has left: it took nothing."), Unwritten("journal in /j: no space")])
+def test_a_member_that_was_too_slow_or_had_no_space_may_come_back(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, why: LocalError
+) -> None:
     def leave(*_: object) -> None:
-        raise SlowConsumer("A in NYC has left: it took nothing.")
+        raise why
 
     monkeypatch.setattr("relay.cli.node.run", leave)
     assert run("node", configure(tmp_path), "--insecure").code == exits.EXIT_CHECK_FAILED

@@ -7,9 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from relay.journal import JournalError, JournalOptions, JournalStore, Problem
+from relay.journal import JournalOptions, JournalStore, Problem
 from relay.journal.store import SegmentFile, create_file
 from sitestack.journal import records
+from sitestack.model.errors import Unwritten
 from tests.relay.journal.test_round_trip import UUID, read, write
 
 SECOND = 1_000_000_000
@@ -112,7 +113,7 @@ def test_a_read_only_disk_is_tried_again_only_after_a_while(tmp_path: Path) -> N
 
 def test_a_strict_store_raises_and_names_the_path(tmp_path: Path) -> None:
     store = JournalStore(JournalOptions(tmp_path, strict=True), "NYC", UUID, "A", Disk(-1).create)
-    with pytest.raises(JournalError, match=rf"{tmp_path}.*Read-only"):
+    with pytest.raises(Unwritten, match=rf"{tmp_path}.*Read-only"):
         store.write(drop(1))
     assert store.statistics().lost_records == 1
 
