@@ -6,6 +6,7 @@ Blocking calls run in threads, with a limiter for each direction.
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import AsyncIterator, Callable, Sequence
 from pathlib import Path
 
@@ -79,7 +80,12 @@ class LineSink:
         written = 0
         try:
             while written < len(data):
-                written += os.write(self._descriptor, memoryview(data)[written:])
+                try:
+                    written += os.write(self._descriptor, memoryview(data)[written:])
+                except BlockingIOError:  # set by another process
+                    writable = select.poll()
+                    writable.register(self._descriptor, select.POLLOUT)
+                    writable.poll()
         except OSError:
             self.lost_lines += data.count(b"\n", max(written, first))
             raise

@@ -134,3 +134,21 @@ async def test_lines_of_a_descriptor_that_does_not_block_are_waited_for(monkeypa
             assert await anext(lines) == b"two"
         assert [line async for line in lines] == []
     os.close(reader)
+
+
+async def test_a_descriptor_that_does_not_block_gets_all_lines(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(writer, False)
+    monkeypatch.setattr("relay.node.output.lines._open", lambda *_: writer)
+    sink, lines, found = LineSink("shared"), ["x" * 99] * 2_000, b""
+    with trio.fail_after(5):
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(sink.write, lines)
+            await trio.sleep(0.05)
+            while len(found) < 100 * len(lines):
+                found += await trio.to_thread.run_sync(os.read, reader, 1 << 16)
+    assert (found.decode().splitlines(), sink.lost_lines) == (lines, 0)
+    os.close(reader)
+    with trio.fail_after(5), pytest.raises(BrokenPipeError):
+        await sink.write(["anybody?"])
+    os.close(writer)
