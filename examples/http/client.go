@@ -9,6 +9,7 @@ package main
 
 import (
 	"bufio"
+	"context"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -23,7 +24,7 @@ const (
 	pause    = 200 * time.Millisecond
 	keysMax  = 65536
 	lineSize = 16 << 20
-	answer   = 20 * time.Second // longer than a node lets a message be under way
+	attempt  = 20 * time.Second // a node answers or refuses sooner
 	giveUp   = 30 * time.Minute // members know a key for an hour, and would show again what is posted later
 )
 
@@ -43,24 +44,26 @@ type Client struct {
 	keys    map[string]bool
 	oldest  []string // keys in the order in which they came
 	giveUp  time.Duration
-	http    http.Client
+	silence time.Duration // a stream has a comment every 15 s
 }
 
 // NewClient makes a client of these nodes.
 func NewClient(urls []string) *Client {
-	client := &Client{urls: urls, token: os.Getenv("RELAY_TOKEN"), giveUp: giveUp}
+	client := &Client{urls: urls, token: os.Getenv("RELAY_TOKEN")}
 	client.reached, client.keys = map[string]float64{}, map[string]bool{}
-	transport := http.DefaultTransport.(*http.Transport).Clone()
-	transport.ResponseHeaderTimeout = answer
-	client.http.Transport = transport
-	if seconds, err := strconv.Atoi(os.Getenv("RELAY_GIVE_UP_S")); err == nil {
-		client.giveUp = time.Duration(seconds) * time.Second
-	}
+	client.giveUp, client.silence = seconds("RELAY_GIVE_UP_S", giveUp), seconds("RELAY_SILENCE_S", 30*time.Second)
 	return client
 }
 
-func (c *Client) do(method, url, body string, headers map[string]string) (*http.Response, error) {
-	request, err := http.NewRequest(method, url, strings.NewReader(body))
+func seconds(name string, usual time.Duration) time.Duration {
+	if given, err := strconv.Atoi(os.Getenv(name)); err == nil {
+		return time.Duration(given) * time.Second
+	}
+	return usual
+}
+
+func (c *Client) do(ctx context.Context, method, url, body string, headers map[string]string) (*http.Response, error) {
+	request, err := http.NewRequestWithContext(ctx, method, url, strings.NewReader(body))
 	if err != nil {
 		return nil, err
 	}
@@ -70,7 +73,7 @@ func (c *Client) do(method, url, body string, headers map[string]string) (*http.
 	for name, value := range headers {
 		request.Header.Set(name, value)
 	}
-	return c.http.Do(request)
+	return http.DefaultClient.Do(request)
 }
 
 // turn makes the next node the one that is asked.
@@ -81,12 +84,16 @@ func (c *Client) Post(text, key string) error {
 	headers := map[string]string{"Idempotency-Key": key, "Content-Type": "text/plain"}
 	ends := time.Now().Add(c.giveUp)
 	for ; ; c.turn() {
-		answer, err := c.do("POST", c.urls[0]+"/messages", text, headers)
-		wait, last := pause, "no answer"
+		ctx, end := context.WithTimeout(context.Background(), attempt)
+		answer, err := c.do(ctx, "POST", c.urls[0]+"/messages", text, headers)
+		wait, last, said := pause, "no answer", []byte{}
 		if err == nil {
 			last = answer.Status
-			said, _ := io.ReadAll(answer.Body)
+			said, _ = io.ReadAll(answer.Body)
 			answer.Body.Close()
+		}
+		end()
+		if err == nil {
 			if answer.StatusCode == http.StatusOK {
 				return nil
 			}
@@ -113,22 +120,26 @@ func (c *Client) Follow(hear func(kind, data string)) {
 		if last != "" {
 			headers["Last-Event-ID"] = last
 		}
-		answer, err := c.do("GET", c.urls[0]+"/events?from=oldest", "", headers)
+		ctx, end := context.WithCancel(context.Background())
+		patience := time.AfterFunc(c.silence, end)
+		answer, err := c.do(ctx, "GET", c.urls[0]+"/events?from=oldest", "", headers)
 		if err == nil && answer.StatusCode == http.StatusOK {
-			last = c.read(answer.Body, last, hear)
+			last = c.read(answer.Body, last, func() { patience.Reset(c.silence) }, hear)
 		}
 		if err == nil {
 			answer.Body.Close()
 		}
+		end()
 		time.Sleep(pause)
 	}
 }
 
-func (c *Client) read(body io.Reader, last string, hear func(kind, data string)) string {
+func (c *Client) read(body io.Reader, last string, heard func(), hear func(kind, data string)) string {
 	lines := bufio.NewScanner(body)
 	lines.Buffer(nil, lineSize)
-	kind, id := "", ""
+	kind, id, data := "", "", ""
 	for lines.Scan() {
+		heard()
 		name, value, _ := strings.Cut(lines.Text(), ": ")
 		switch name {
 		case "event":
@@ -136,10 +147,14 @@ func (c *Client) read(body io.Reader, last string, hear func(kind, data string))
 		case "id":
 			id = value
 		case "data":
-			if kind != "message" || c.isNew(value, id) {
-				hear(kind, value)
+			data = value
+		case "": // the end of an event, which is whole only now
+			if data != "" && (kind != "message" || c.isNew(data, id)) {
+				hear(kind, data)
 			}
-			last = id
+			if data != "" {
+				last, data = id, ""
+			}
 		}
 	}
 	return last
@@ -180,12 +195,18 @@ func (c *Client) isNew(data, id string) bool {
 func main() {
 	if len(os.Args) > 3 && os.Args[1] == "post" {
 		client, number := NewClient(os.Args[3:]), 0
-		for lines := bufio.NewScanner(os.Stdin); lines.Scan(); {
+		lines := bufio.NewScanner(os.Stdin)
+		lines.Buffer(nil, lineSize)
+		for lines.Scan() {
 			number++
 			if err := client.Post(lines.Text(), fmt.Sprintf("%s-%d", os.Args[2], number)); err != nil {
 				fmt.Fprintln(os.Stderr, err)
 				os.Exit(1)
 			}
+		}
+		if err := lines.Err(); err != nil {
+			fmt.Fprintf(os.Stderr, "after line %d: %s\n", number, err)
+			os.Exit(1)
 		}
 		return
 	}

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 import os
+import signal
 import subprocess
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
+from itertools import islice
 from pathlib import Path
 from socketserver import BaseRequestHandler, ThreadingTCPServer
 from threading import Event, Thread, Timer
@@ -104,37 +106,83 @@ def test_a_line_is_posted_although_the_first_connections_are_closed_at_once(lang
     assert posted == [("p-1", b"one"), ("p-2", b"two")]
 
 
-@pytest.mark.parametrize("silent", [False, True], ids=["closed", "silent"])
-def test_a_stream_that_dies_at_any_point_is_followed_at_the_next_connection(silent: bool, tmp_path: Path) -> None:
-    """A killed node closes its connections; one whose machine dies is only silent."""
-    about = {"event": "message", "id": ["NYC", "a", "all", 1], "text": "heard"}
-    event = f"event: message\nid: run-1\ndata: {json.dumps(about)}\n\n".encode()
-    whole = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n"
-    whole += b"%x\r\n%b\r\n" % (len(event), event)
-    left = [0, 20, 90, len(whole) - 30]
-    ended = Event()
+def event(n: int, key: str = "") -> bytes:
+    about = {"event": "message", "id": ["NYC", "a", "all", n], "text": f"heard {n}", **({"key": key} if key else {})}
+    return f"event: message\nid: run-{n}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n".encode()
+
+
+@contextmanager
+def heard_by(
+    language: str, directory: Path, *answers: bytes, silent: bool = False
+) -> Iterator[tuple[Iterator[str], list[bytes]]]:
+    """The texts that a client prints which follows a node with these answers, and its requests.
+
+    The last answer does not end, nor do silent ones.
+    """
+    left, asked, ended = [*answers], list[bytes](), Event()
 
     class Handler(BaseRequestHandler):
         def handle(self) -> None:
-            self.request.recv(1 << 16)
-            self.request.sendall(whole[: left.pop(0)] if left else whole)
-            if silent or not left:
+            asked.append(self.request.recv(1 << 16))
+            is_last = len(left) == 1
+            self.request.sendall(left[0] if is_last else left.pop(0))
+            if silent or is_last:
                 ended.wait(LIMIT_S)
 
+    _, follow = commands(language, directory)
     with ThreadingTCPServer(("127.0.0.1", 0), Handler) as server:
         Thread(target=server.serve_forever, kwargs={"poll_interval": 0.01}).start()
-        _, follow = commands("node", tmp_path)
         command = [*follow, f"http://127.0.0.1:{server.server_address[1]}"]
         environment = {**os.environ, "RELAY_SILENCE_S": "1"}
-        process = subprocess.Popen(tie(command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment)
-        patience = Timer(LIMIT_S / 2, process.kill)
+        process = subprocess.Popen(
+            tie(command), stdout=subprocess.PIPE, stderr=subprocess.DEVNULL, text=True, env=environment, start_new_session=True
+        )
+        patience = Timer(LIMIT_S / 2, os.killpg, [process.pid, signal.SIGKILL])
         patience.start()
         try:
             assert process.stdout is not None
-            assert process.stdout.readline() == "heard\n"
+            yield (json.loads(line)["text"] if line.startswith("{") else line[:-1] for line in process.stdout), asked
         finally:
             patience.cancel()
             ended.set()
-            process.kill()
+            with suppress(ProcessLookupError):
+                os.killpg(process.pid, signal.SIGKILL)
             process.communicate()
             server.shutdown()
+
+
+STREAM = b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n"
+
+
+@pytest.mark.parametrize("silent", [False, True], ids=["closed", "silent"])
+@languages
+def test_a_stream_that_dies_at_any_point_is_followed_at_the_next_connection(
+    language: str, silent: bool, tmp_path: Path
+) -> None:
+    """A killed node closes its connections; one whose machine dies is only silent."""
+    one = event(1)
+    whole = STREAM.replace(b"\r\n\r\n", b"\r\nTransfer-Encoding: chunked\r\n\r\n") + b"%x\r\n%b\r\n" % (len(one), one)
+    points = [0, 20, 90, len(whole) - 30]
+    with heard_by(language, tmp_path, *(whole[:at] for at in points), whole, silent=silent) as (heard, asked):
+        assert next(heard) == "heard 1"
+        assert not any(b"run-1" in each for each in asked), "it had not heard the event yet"
+
+
+@languages
+def test_what_another_node_holds_of_before_is_left_out(language: str, tmp_path: Path) -> None:
+    """Its messages begin before those of the first node, and are as many as a node holds."""
+    key = "k" * 120
+    held = [event(n, f"{key}{n}") for n in range(1, 1_001)]
+    later = [event(1_001, f"{key}500"), event(1_002, f"{key}1002")]
+    first, second = STREAM + b"".join(held[100:]), STREAM + b"".join([*held, *later])
+    with heard_by(language, tmp_path, first, second) as (heard, _):
+        assert [*islice(heard, 901)] == [f"heard {n}" for n in [*range(101, 1_001), 1_002]]
+
+
+@languages
+def test_a_line_of_any_length_is_posted(language: str, tmp_path: Path) -> None:
+    command, _ = commands(language, tmp_path)
+    lines = ["a", "b" * 70_000, "c"]
+    with answering(200) as (url, posted):
+        subprocess.run([*command, "p", url], input="\n".join(lines), text=True, timeout=LIMIT_S, check=True)
+    assert [body.decode() for _, body in posted] == lines
