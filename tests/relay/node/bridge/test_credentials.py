@@ -8,10 +8,13 @@ import subprocess
 import sys
 import time
 from pathlib import Path
+from unittest.mock import patch
 
 import pytest
 import trio
+from cryptography import x509
 from cryptography.hazmat.primitives import serialization
+from cryptography.x509.oid import ExtensionOID
 
 from relay.events import BridgeClosed, BridgeConnected, BridgeSend, Dial, DialFailed
 from relay.node.bridge.credentials import DAY_S, Credentials
@@ -122,6 +125,17 @@ def test_a_certificate_with_one_damaged_byte_is_reported(directory: Path, name: 
     (directory / name).write_text(ssl.DER_cert_to_PEM_cert(whole.replace(field, changed)))
     assert not found.look()
     assert found.client is before
+    assert found.problem.startswith(str(directory))
+
+
+def test_a_certificate_with_names_of_an_unknown_kind_changes_nothing(directory: Path) -> None:
+    """Else it would end all members that reread it."""
+    found, party = Credentials(directory, "NYC"), bytes.fromhex("3002a500")
+    made = x509.UnrecognizedExtension(ExtensionOID.SUBJECT_ALTERNATIVE_NAME, party)
+    with patch.object(x509, "SubjectAlternativeName", lambda _: made):
+        write_site(directory, signed(OURS, "NYC"), OURS)
+    assert not found.look()
+    assert found.client is not None
     assert found.problem.startswith(str(directory))
 
 
