@@ -17,6 +17,9 @@ from sitestack.model.message import UNICASTS
 from sitestack.promises import Ending, Floors, Report, Violation, check_all, ending_at, find_ending, fold
 from sitestack.promises.floors import TOLERANCE_NS
 
+#: Maximum reads while retention deletes segments.
+READS_MAX = 5
+
 Select = Callable[[Sequence[records.Record]], list[records.Record]]
 
 
@@ -149,17 +152,24 @@ def journal_lines(paths: Iterable[Path], problems: list[Problem]) -> Iterator[st
 
 def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
     paths = list(paths)
-    found = []
-    for journal in find_journals(paths, strays):
-        problems: list[Problem] = []
-        its_records = list(read_journal(journal, problems, payloads=False))
-        if not any(isinstance(record, records.Start) for record in its_records):
-            # The first record is damaged or was lost on a full disk; the header replaces it.
-            its_records.insert(0, records.Start(0, 0, journal.site, journal.uuid, journal.name, 0, 0, ""))
-        found.append(Read(journal, its_records, problems))
+    for _ in range(READS_MAX):
+        strays.clear()
+        found = list(map(_read, find_journals(paths, strays)))
+        problems = [*strays, *[problem for each in found for problem in each.problems]]
+        if not any(problem.kind == "unreadable" and not problem.file.exists() for problem in problems):
+            break
     if not found:
         raise JournalError(f"no journal in {', '.join(map(str, paths))}")
     return found
+
+
+def _read(journal: Journal) -> Read:
+    problems: list[Problem] = []
+    its_records = list(read_journal(journal, problems, payloads=False))
+    if not any(isinstance(record, records.Start) for record in its_records):
+        # The first record is damaged or was lost on a full disk; the header replaces it.
+        its_records.insert(0, records.Start(0, 0, journal.site, journal.uuid, journal.name, 0, 0, ""))
+    return Read(journal, its_records, problems)
 
 
 def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from relay.check import check_directories, journal_lines
-from relay.journal import JournalError, JournalOptions, Problem
+from relay.journal import Journal, JournalError, JournalOptions, JournalStore, Problem, find_journals
 from relay.journal.retention import Retention
 from relay.node.config.config_file import load_config
 from sitestack.journal import records
@@ -217,6 +217,32 @@ def test_records_deleted_by_retention_are_no_violation_and_the_rest_is_judged(tm
     assert all(re.fullmatch(r"The journal of \S+ begins with segment \d+, at 2023-11-1\d [\d:]+ UTC\.", each) for each in begun)
     everything = sum(each.count for process in run.processes for each in process.records if isinstance(each, records.Deliver))
     assert 0 < report.deliveries < everything
+
+
+def test_a_segment_that_retention_deletes_while_it_is_read_is_no_violation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    run = CorrectRun(1, steps=1_500)
+    shut_down(run)
+    writing = max(run.processes, key=lambda each: len(each.records))
+    run.processes.remove(writing)
+    assert store_what_stays(tmp_path, run, 40_000) > 0
+    options = JournalOptions(tmp_path / writing.site, segment_bytes=4_000, retention=Retention(40_000))
+    writer, left = JournalStore(options, writing.site, writing.uuid, writing.name), [*map(stretched, writing.records)]
+    while len(left) > 100:
+        writer.write(left.pop(0))
+    before = writer.statistics().retired
+
+    def find_and_write(paths: Iterable[Path], problems: list[Problem]) -> list[Journal]:
+        found = find_journals(paths, problems)
+        while left:
+            writer.write(left.pop(0))
+        writer.close()
+        return found
+
+    monkeypatch.setattr("relay.check.find_journals", find_and_write)
+    assert check_directories([tmp_path]).violations == ()
+    assert writer.statistics().retired > before
 
 
 def long_run_with_a_late_loss() -> CorrectRun:
