@@ -10,6 +10,7 @@ import anyio
 import httpx
 
 from relay.client.exchange import (
+    CONNECT_S,
     GIVE_UP_S,
     PAUSE_S,
     SILENCE_S,
@@ -38,7 +39,8 @@ class AsyncClient:
         """`tls` verifies nodes with `https` URLs. Raises ValueError for a URL that is none."""
         self._urls, self._token, self._give_up_s = urls, token, give_up_s
         self._nodes = Nodes(urls, token)
-        self._http = httpx.AsyncClient(timeout=SILENCE_S, verify=True if tls is None else tls)
+        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        self._http = httpx.AsyncClient(timeout=timeout, verify=True if tls is None else tls)
 
     async def __aenter__(self) -> AsyncClient:
         return self

@@ -9,6 +9,7 @@ from typing import Literal
 from urllib.parse import urlsplit
 
 from relay.client.exchange import (
+    CONNECT_S,
     GIVE_UP_S,
     PAUSE_S,
     SILENCE_S,
@@ -87,6 +88,7 @@ class Client:
         while True:
             connection, path = self._connect(request := follower.request())
             try:
+                _dial(connection)
                 connection.request("GET", path, headers=request.headers)
                 answer = connection.getresponse()
                 check_stream(nodes, Answer(answer.status, body=b"" if answer.status == 200 else answer.read()))
@@ -109,6 +111,7 @@ class Client:
                 connection, path = self._connect(request)
                 self._open = request.url.removesuffix(path), connection
             connection, path = self._open[1], request.url.removeprefix(self._open[0])
+            _dial(connection)
             connection.request(request.method, path, request.body, request.headers)
             answer = connection.getresponse()
             while piece := answer.read1(1 << 16):
@@ -119,9 +122,16 @@ class Client:
         return failed if answer is None else Answer(answer.status, answer.getheader("retry-after"), bytes(body))
 
     def _connect(self, request: Request) -> tuple[http.client.HTTPConnection, str]:
-        """Return a connection that opens on use, and the path of the request."""
+        """Return a connection that is not open yet, and the path of the request."""
         parts = urlsplit(request.url)
         path = request.url.removeprefix(f"{parts.scheme}://{parts.netloc}")
         if parts.scheme == "http":
-            return http.client.HTTPConnection(parts.netloc, timeout=SILENCE_S), path
-        return http.client.HTTPSConnection(parts.netloc, timeout=SILENCE_S, context=self._tls), path
+            return http.client.HTTPConnection(parts.netloc, timeout=CONNECT_S), path
+        return http.client.HTTPSConnection(parts.netloc, timeout=CONNECT_S, context=self._tls), path
+
+
+def _dial(connection: http.client.HTTPConnection) -> None:
+    is_open = connection.sock is not None
+    if not is_open:
+        connection.connect()
+        connection.sock.settimeout(SILENCE_S)

@@ -18,9 +18,10 @@ from urllib.parse import urlsplit
 NDJSON = "application/x-ndjson"
 #: Seconds for which a message is repeated. Members know a key for an hour.
 GIVE_UP_S = 1_800.0
-#: Seconds without a byte after which a node is given up. A line is answered sooner, and a stream
-#: has a comment every 15 s.
+#: Seconds without a byte after which a node is given up. A stream has a comment every 15 s.
 SILENCE_S = 30.0
+#: Seconds to connect: all machines of a site may be gone.
+CONNECT_S = 5.0
 #: Seconds before another node is tried, unless the answer says how long.
 PAUSE_S = 0.2
 #: Maximum messages and bytes of one request.
@@ -31,11 +32,11 @@ _AGAIN = (408, 429)
 
 
 class Refused(Exception):
-    """A node refuses what the client asks, and will again, or no node has a trusted certificate."""
+    """A node refuses this for good, or no node has a trusted certificate."""
 
 
 class NotPublished(Exception):
-    """A message was refused for good, or was not accepted in time. Then its fate is unknown."""
+    """A message was refused, or not accepted in time: then its fate is unknown."""
 
     def __init__(self, key: str, why: str) -> None:
         super().__init__(f"{key}: {why}" if key else why)
@@ -88,7 +89,7 @@ class Request:
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """An answer, or as much of it as arrived. A status of 0 means that none did."""
+    """An answer, or the part that arrived. Status 0: none did."""
 
     status: int = 0
     retry_after: str | None = None
@@ -196,7 +197,7 @@ def publish(nodes: Nodes, messages: Iterable[Outgoing], give_up_s: float, now: C
 
 
 def _next_lines(messages: Sequence[Outgoing], places: Sequence[int]) -> tuple[list[int], bytes]:
-    """Return the places of the messages for one request, and its body."""
+    """Return the messages of one request, and its body."""
     lines, size = list[bytes](), 0
     for at in places[:BATCH_MESSAGES]:
         each = messages[at]
@@ -253,7 +254,7 @@ class Follower:
         return event if event.kind != "message" or self._is_new(event) else None
 
     def _is_new(self, event: Event) -> bool:
-        """Return whether a message is new: another node may show older ones, and other copies of one with a key."""
+        """Return whether a message is new: other nodes show older ones, and other copies."""
         site, origin, scope, number = event.about["id"]
         if scope in ("unicast", "oob"):  # numbered for each target
             site, _, place = event.id.partition("-")

@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import json
+import socket
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
-from contextlib import aclosing, asynccontextmanager, contextmanager, suppress
+from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from http.client import HTTPConnection
 from io import BytesIO
 from itertools import islice
@@ -116,6 +117,9 @@ def test_a_node_whose_url_begins_like_that_of_the_last_one_has_its_own_connectio
     asked: list[tuple[int, str]] = []
 
     class Connection(HTTPConnection):
+        def connect(self) -> None:
+            self.sock = socket.socket()
+
         def request(self, method: str, url: str, *_: Any) -> None:  # type: ignore[override]
             asked.append((self.port, url))
 
@@ -243,6 +247,41 @@ async def test_a_connection_that_dies_at_any_point_is_survived(kind: str) -> Non
         _, events = await run_in(kind, in_threads, in_tasks, url)
         assert [event.payload for event in events] == [b"1", b"2"]
         assert len(asked) > len(POINTS) - 1
+
+
+@contextmanager
+def unreachable() -> Iterator[str]:
+    """An address that answers to no call, like a machine without power: its queue of calls is full."""
+    with ExitStack() as stack:
+        listener = stack.enter_context(socket.create_server(("127.0.0.1", 0), backlog=0))
+        for _ in range(4):
+            caller = stack.enter_context(socket.socket())
+            caller.setblocking(False)
+            caller.connect_ex(listener.getsockname())
+        yield f"http://127.0.0.1:{listener.getsockname()[1]}"
+
+
+@pytest.mark.filterwarnings("ignore::pytest.PytestUnraisableExceptionWarning")  # httpx's generators on trio
+@pytest.mark.parametrize("kind", ["threads", "trio"])
+async def test_the_next_node_is_asked_soon_if_the_machines_of_others_are_gone(
+    kind: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for module in ("client", "async_client"):
+        monkeypatch.setattr(f"relay.client.{module}.CONNECT_S", 0.1, raising=False)
+    with trio.fail_after(20), unreachable() as gone, dying(POSTED, []) as (posts, _), dying(EVENTS, []) as (events, _):
+        if kind == "trio":
+            async with AsyncClient([gone, gone, posts]) as client, AsyncClient([gone, gone, events]) as follower:
+                assert (await client.publish(b"x", "k")).key == "k"
+                async with aclosing(follower.events(oldest=True)) as found:
+                    assert (await anext(found)).payload == b"1"
+            return
+
+        def in_threads() -> None:
+            with Client([gone, gone, posts]) as client:
+                assert client.publish(b"x", "k").key == "k"
+            assert next(Client([gone, gone, events]).events(oldest=True)).payload == b"1"
+
+        await trio.to_thread.run_sync(in_threads, abandon_on_cancel=True)
 
 
 @asynccontextmanager
