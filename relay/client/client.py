@@ -103,14 +103,15 @@ class Client:
             time.sleep(PAUSE_S)
 
     def _exchange(self, request: Request) -> Answer:
-        """Return the answer, or the part that arrived. A connection is kept for the next request."""
-        body, answer, failed = bytearray(), None, Answer()
+        """Return the answer, or the part that arrived. Keep the connection."""
+        body, answer, failed, is_old = bytearray(), None, Answer(), False
         try:
             if self._open is None or not request.url.startswith(f"{self._open[0]}/"):
                 self.close()
                 connection, path = self._connect(request)
                 self._open = request.url.removesuffix(path), connection
             connection, path = self._open[1], request.url.removeprefix(self._open[0])
+            is_old = connection.sock is not None
             _dial(connection)
             connection.request(request.method, path, request.body, request.headers)
             answer = connection.getresponse()
@@ -118,6 +119,8 @@ class Client:
                 body += piece
         except _ERRORS as error:
             self.close()
+            if is_old and answer is None and isinstance(error, ConnectionError):  # closed while idle
+                return self._exchange(request)
             failed = unanswered(error)
         return failed if answer is None else Answer(answer.status, answer.getheader("retry-after"), bytes(body))
 

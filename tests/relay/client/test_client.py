@@ -11,6 +11,7 @@ from http.client import HTTPConnection
 from io import BytesIO
 from itertools import islice
 from pathlib import Path
+from threading import Thread
 from types import SimpleNamespace
 from typing import Any, TypeVar
 
@@ -247,6 +248,31 @@ async def test_a_connection_that_dies_at_any_point_is_survived(kind: str) -> Non
         _, events = await run_in(kind, in_threads, in_tasks, url)
         assert [event.payload for event in events] == [b"1", b"2"]
         assert len(asked) > len(POINTS) - 1
+
+
+def test_a_node_that_has_closed_an_idle_connection_is_asked_again() -> None:
+    """A node does so after five seconds. The next node may be of another site, whose order differs."""
+
+    def answer(listener: socket.socket, asked: list[bytes]) -> None:
+        with suppress(OSError):
+            while True:
+                with listener.accept()[0] as connection:
+                    asked.append(b"")
+                    while not asked[-1].endswith(b"}\n"):
+                        asked[-1] += connection.recv(1 << 16)
+                    connection.sendall(POSTED)
+
+    with ExitStack() as stack:
+        nodes = [(stack.enter_context(socket.create_server(("127.0.0.1", 0))), list[bytes]()) for _ in range(2)]
+        threads = [Thread(target=answer, args=node, daemon=True) for node in nodes]
+        for thread in threads:
+            thread.start()
+        with Client([f"http://127.0.0.1:{listener.getsockname()[1]}" for listener, _ in nodes]) as client:
+            for _ in range(3):
+                assert client.publish(b"x", "k").key == "k"
+        assert [len(asked) for _, asked in nodes] == [3, 0]
+        for listener, _ in nodes:
+            listener.shutdown(socket.SHUT_RDWR)
 
 
 @contextmanager
