@@ -38,7 +38,7 @@ class Pace:
         return self._waiting
 
     def floor(self) -> int:
-        """Return the first position that the budget must keep: the first that a waited-for site lacks.
+        """Return the first position that the budget must keep: one that a waited-for site lacks.
 
         An overfull buffer is trimmed regardless, because a joiner receives all of it.
         """

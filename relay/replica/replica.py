@@ -133,7 +133,7 @@ class Replica:
             case SiteSwitch() if state.apply_switch(entry):
                 return Outcome(events=(SiteSwitched(entry.site, entry.is_offline), *self.update()))
             case Trim():
-                # With `order: fifo` the entries of this position differ from member to member.
+                # With `order: fifo` members have other entries there.
                 state.buffer.trim(min(entry.position, self.pace.floor() - 1))
         return APPLIED
 

@@ -31,7 +31,7 @@ KEPT_S = 45.0
 HELD_S, PACE_BYTES_S = 300.0, 64 * 1024
 #: A link proves a request's site alone; another site may name the same member.
 Taker: TypeAlias = tuple[str, Address]
-#: Maximum takers; beyond, of the site with the most the one that asked longest ago no longer keeps the snapshot.
+#: Maximum takers; beyond, the first to ask of the site with the most no longer keeps the snapshot.
 TAKERS_MAX = 1_024
 
 

@@ -27,7 +27,7 @@ from sitestack.wire.size import frame_bytes
 #: Maximum streams in one frame, so that it fits into the smallest datagrams.
 STREAMS_MAX = 16
 
-#: Members that report at the end of every turn with a delivery.
+#: Members that report at the end of turns with deliveries.
 Prompt = Literal["nobody", "second in line", "everybody"]
 
 
@@ -220,7 +220,7 @@ class Stability(Layer):
 
     def _coordinate(self, view: View, now: float) -> list[Effect]:
         if len(view.members) == 1:
-            # Without another member everything delivered counts as held.
+            # Alone, everything delivered counts as held.
             return [*self._advance(self._digest), Up(Held(dict(self._digest)))]
         if now >= self._vector_earliest or self._prompt == "everybody":
             return self._publish(now)

@@ -24,7 +24,7 @@ def judge(status: Mapping[str, Any], peers: Sequence[str]) -> dict[str, Any]:
 
 
 def why_not_ready(status: Mapping[str, Any], members: int) -> list[str]:
-    """Return the reasons why a node is not ready: no view, a coordinator without a link, or a smaller global view."""
+    """Return why a node is not ready: no view, a coordinator without a link, or a smaller global view."""
     reasons = [each["what"] for each in status["verdict"]["reasons"] if each["blocks"]]
     seen = sum(len(names) for names in _sites(status).values())
     return [*reasons, f"the global view has {seen} of {members} members"] if seen < members else reasons
