@@ -102,7 +102,7 @@ class LockTable:
                     raise ProtocolError("lock_table")
                 table._locks[name] = _Lock(int(token), claimants)
             table.agreed_us, table.last_token = int(agreed_us), int(last_token)
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ProtocolError("lock_table") from error
         if table.count > REQUESTS_MAX * 2:
             raise ProtocolError("lock_table")

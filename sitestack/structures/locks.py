@@ -114,7 +114,7 @@ class Locks(Structure):
                 self._apply(source, kind, *fields)
             else:
                 raise ProtocolError("lock_message")
-        except (TypeError, ValueError) as error:
+        except (TypeError, ValueError, OverflowError) as error:
             raise ProtocolError("lock_message") from error
 
     def _claimed(self, source: Address, clock_us: int, snapshot: Any) -> None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Awaitable
 from dataclasses import replace
+from math import inf
 
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.envelope import unwrap
+from sitestack.model.errors import ProtocolError
 from sitestack.model.message import Scope
 from sitestack.model.view import View
 from sitestack.structures import lock_table
@@ -322,3 +325,14 @@ def test_at_the_bound_requests_are_refused() -> None:
     for number in range(lock_table.REQUESTS_MAX):
         assert asks(table, A, number)
     assert not asks(table, B)
+
+
+@pytest.mark.parametrize(
+    "fields", [[inf, [0, 0, []]], [0, [inf, 0, []]], [0, [0, 0, [["l", inf, [[bytes(16), 1]]]]]], ["x", []]]
+)
+def test_a_claim_of_no_numbers_is_refused(fields: list[object]) -> None:
+    """A member that lies would otherwise end the others."""
+    site, view = Site(), view_of(1, "AB")
+    site.install(view)
+    with pytest.raises(ProtocolError):
+        site.members["A"].accept(B, pack_plain(["claim", list(view.id), *fields]))
