@@ -94,7 +94,7 @@ SHOWN = {
     "relay.from_below": FIXED,
     "relay.frames": FIXED,
     "relay.replica.parts": "the parts of one merge",
-    "relay.pace.when_down": FIXED,
+    "relay.replica.pace.when_down": FIXED,
     "relay.proxies": "relay.origins",
     "state_transfer.holders.standings": VIEW,
     "state_transfer.asked": VIEW,
