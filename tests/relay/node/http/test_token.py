@@ -24,7 +24,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from tests.harness.certificates import authority, context, signed, write_site
 from tests.harness.command_line import Run
-from tests.relay.node.http.test_http import ANY_PORT, FakeNode, get, served
+from tests.relay.node.http.test_http import ANY_PORT, FakeNode, check, get, served
 from tests.relay.node.http.test_limits import ask as raw
 from tests.relay.node.http.test_limits import until
 from tests.relay.node.http.test_messages import post
@@ -168,10 +168,11 @@ async def test_tokens_and_certificate_are_reread_and_a_wrong_file_changes_nothin
             assert await trio.to_thread.run_sync(fetch, place, f"{SECRET}-new") == 200
             with pytest.raises(ConnectionResetError):  # no TLS
                 await ask(place, "/healthz")
+            assert await check(place, "/healthz") == 0
             nursery.cancel_scope.cancel()
     assert seen[0] == seen[1] != seen[2] == seen[3]
     assert [entry["why"] for entry in log if entry["event"] == "http credentials not reloaded"] != []
-    about = [entry for entry in log if entry["event"] == "http request"]
+    about = [entry for entry in log if entry["event"] == "http request" and entry["path"] != "/healthz"]
     assert [(entry["status"], entry["token"]) for entry in about] == [
         (200, "line 1"),
         (200, "line 1"),
