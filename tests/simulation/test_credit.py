@@ -10,8 +10,6 @@ import pytest
 
 from relay_lab.sim.process import Process
 from relay_lab.sim.world import World
-from relay_lab.simulation import SeedRun, draw
-from relay_lab.simulation.faults import Flood, Split
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
@@ -202,27 +200,3 @@ def test_a_member_with_a_smaller_window_than_all_others_continues_to_send(small:
     script.everywhere("ABC", *words("m", 40), *words("n", 40), within=2.0)
     script.everywhere(other, *words("u", 40), within=2.0)
     verdict(script)
-
-
-# -- plans with small windows, in a site that falls apart while much is sent (B1, S18) -------------------------------------
-
-
-NARROW = [plan for plan in map(draw, range(256)) if plan.window_bytes is not None]
-
-
-def test_narrow_window_plans_cover_windows_orders_and_a_flood_in_a_split() -> None:
-    assert {plan.window_bytes for plan in NARROW} == {1, 2_000, 20_000}
-    assert {plan.order for plan in NARROW} == {"total", "fifo"}
-    for plan in NARROW:
-        assert plan.sites[0][1] >= 4
-        splits = [fault for fault in plan.faults if isinstance(fault, Split)]
-        floods = [fault for fault in plan.faults if isinstance(fault, Flood)]
-        assert any(split.at < flood.at < split.at + split.length for split in splits for flood in floods)
-
-
-@pytest.mark.long
-def test_their_runs_wait_for_credit_and_get_it() -> None:
-    for plan in NARROW[:4]:
-        run = SeedRun(plan)
-        assert run.result().violations == ()
-        assert sum(process.stack.levels()["flow_control.queued_frames"].high or 0 for process in run.world.processes) > 5

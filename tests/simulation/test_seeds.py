@@ -6,14 +6,12 @@ import os
 import subprocess
 import sys
 from collections.abc import Sequence
-from dataclasses import replace
 
 import pytest
 
-from relay_lab.simulation import SeedRun, draw, run_plan, run_seed
-from relay_lab.simulation.faults import Flood, Kill
+from relay_lab.simulation import draw, run_plan, run_seed
 from sitestack.model.address import Physical
-from sitestack.stack.turn import STEPS, Step, TurnLoop
+from sitestack.stack.turn import TurnLoop
 from tests.harness.thinned import one_in
 
 
@@ -34,26 +32,6 @@ def test_a_seed_gives_the_same_trace_in_every_process_with_any_hash_seed() -> No
         ).stdout
 
     assert run("0") == run("1") == f"{[run_seed(s).trace_hash for s in (6,)]}\n"
-
-
-# -- kills between two steps of a turn are drawn, and counted where they happen --------------------------------------------
-
-
-def test_kills_come_before_every_step_but_the_first_and_between_datagrams() -> None:
-    kills = [fault.before for seed in range(300) for fault in draw(seed).faults if isinstance(fault, Kill)]
-    assert set(kills) == {None, *STEPS[1:]}
-    assert 0.1 < sum(step is not None for step in kills) / len(kills) < 0.3
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("step", STEPS[1:])
-def test_a_kill_between_two_steps_is_counted(step: Step) -> None:
-    quiet = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0, late=None)
-    site = quiet.sites[0][0]
-    faults = (Flood(4.9, 1.0, site, 8, 0.0), Kill(5.0, site, 0, 0, 1.0, step))
-    result = SeedRun(replace(quiet, faults=faults)).result()
-    assert result.violations == ()
-    assert result.covered[f"kill between steps, before {step}"] == 1
 
 
 # -- what the turns of seeds show of their layers --------------------------------------------------------------------------
