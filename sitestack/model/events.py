@@ -67,7 +67,7 @@ class Left(Event):
 
 @dataclass(frozen=True, slots=True)
 class LeftBehind(Event):
-    """Up from batching before `Left`: own multicasts not delivered here, but perhaps elsewhere (SEQ-16)."""
+    """Up from batching before `Left`: own multicasts, undelivered at least here (SEQ-16)."""
 
     scope: Scope
     first: int
@@ -87,16 +87,13 @@ class ViewInstalled(Event):
     #: True when nothing new is sent in the view: this member has promised the next flush, or is
     #: quarantined.
     blocked: bool = False
-    #: True when this member blocks until it has merged (`membership/quarantine.py`), or the view is
-    #: not primary (`membership/majority.py`).
+    #: True when this member blocks until it has merged, or the view is not primary.
     quarantined: bool = False
 
 
 @dataclass(frozen=True, slots=True)
 class Blocked(Event):
-    """Announced when a flush or a quarantine begins: nothing new is sequenced, forwarded or multicast
-    until the next view, or `Unblocked`.
-    """
+    """Announced when a flush or a quarantine begins: nothing new is multicast until the next view, or `Unblocked`."""
 
     quarantined: bool = False
 
@@ -122,7 +119,7 @@ class Unsuspect(Event):
 
 @dataclass(frozen=True, slots=True)
 class Unreached(Event):
-    """Up from membership to a leader's shell: these processes do not answer and stay out of its view. At most once a minute."""
+    """Up from membership to a leader's shell, at most once a minute: these processes do not answer."""
 
     members: tuple[Address, ...]
     #: Logical names; hex for a process that only others have reported.

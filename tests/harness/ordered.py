@@ -8,7 +8,7 @@ under way, and the test changes views.
 from __future__ import annotations
 
 from collections.abc import Iterable
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import ClassVar
 
 from sitestack.layers.batching import Batching, BatchingConfig
@@ -18,7 +18,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Blocked, Event, Sent, Stable, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
-from sitestack.model.view import View
+from sitestack.model.view import SubView, View
 from sitestack.stack.layer import Announce, Down, Dropped, Effect, Layer, Local, Up
 from tests.harness.addresses import local_of, view_of
 from tests.harness.group import Group
@@ -211,7 +211,9 @@ class OrderedGroup(Group):
         for name in "".join(parts):
             self.wire.cut(name)
         self.counter += 1
-        view = view_of(self.counter, "".join(parts))
+        merged = [self[part[0]].view for part in parts]
+        subviews = tuple([SubView(old.id, old.members, old.lineage) for old in merged if old is not None])
+        view = replace(view_of(self.counter, "".join(parts)), subviews=subviews)
         for part in parts:
             self.block(part)
             self.equalise(part)

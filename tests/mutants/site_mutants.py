@@ -420,6 +420,24 @@ SITE = (
         "tests/simulation/relay/test_quarantine.py::test_a_coordinator_that_wakes_orders_nothing_before_it_knows_that_it_is_a_member",
     ),
     trap(
+        "S11-overtaken",
+        "after a merge a forward from before it is a hole to one part and the next batch to another",
+        "sitestack/layers/sequencer/layer.py",
+        "        if batch.first > numbers[batch.scope]:\n",
+        "        if False:\n",
+        "tests/sitestack/layers/sequencer/test_sequencer_state.py"
+        "::test_a_forward_from_before_a_merge_changes_the_place_of_a_batch_at_no_part",
+    ),
+    trap(
+        "S11-behind",
+        "a coordinator forgets that the part of an origin expects less of it",
+        "sitestack/layers/sequencer/received_table.py",
+        "if self._members.get(each, low) != low",
+        "if False",
+        "tests/sitestack/layers/sequencer/test_sequencer_state.py"
+        "::test_a_forward_from_before_a_merge_changes_the_place_of_a_batch_at_no_part",
+    ),
+    trap(
         "M7-again",
         "what comes again after the state of another part stays in the inbox of a joiner, which applies it twice",
         "sitestack/channel/receiving/state_handover.py",

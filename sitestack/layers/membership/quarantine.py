@@ -1,15 +1,15 @@
 """Quarantine: an excluded member blocks until it has merged with its former companions.
 
-Messages that it continued to sequence would reach other sites but not its own. So from the first
-heartbeat of a companion in a later view, it neither delivers nor sends, also in the view that it
-forms alone. Its application's messages wait. A coordinator that wakes from a pause may have been
+What it continued to sequence would reach other sites but not its own. So from the first heartbeat
+of a companion in a later view, it neither delivers nor sends, also in a view alone. Messages of its
+application wait. A coordinator that wakes from a pause may have been
 excluded: it blocks until a companion shows that it is still in the same view.
 
 Five events end a quarantine:
 
 * a merge view;
-* a view that is not primary: its members are blocked anyway (`majority.py`);
-* a view with more than half of the members of the view in which it began: the others were excluded;
+* a view that is not primary: its members are blocked anyway;
+* a view with more than half of the companions: the others were excluded;
 * silence: the companions are unreachable again, or a stray or forged heartbeat was the only sign;
 * the time limit: the parts may be unable to merge.
 """

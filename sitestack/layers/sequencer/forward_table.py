@@ -18,11 +18,11 @@ UNSTABLE_MAX = 65_536
 
 
 class ForwardTable:
-    """Own batches. One is removed when it is stable, or when a view follows its delivery here (S6; overrides SEQ-3)."""
+    """Own batches until they are stable, or a view follows their delivery here (S6; overrides SEQ-3)."""
 
     def __init__(self, undelivered_bytes_max: int) -> None:
         self.bytes = Level(undelivered_bytes_max)
-        #: Batches not delivered here, bounded by the window of the layer above, as `add` asserts.
+        #: Batches not delivered here, bounded by the window above, as `add` asserts.
         self._undelivered: dict[tuple[Scope, int], Batch] = {}
         #: The last of the undelivered batches.
         self._waiting: deque[Batch] = deque()

@@ -1,12 +1,11 @@
-"""Sequencer: one order for all multicasts, made by the coordinator (JGroups' design SEQUENCER).
+"""Sequencer: one order for all multicasts, made by the coordinator (JGroups' SEQUENCER).
 
 member        Forward(batch) ------unicast-----> coordinator
 coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
 
 A batch keeps its origin and numbers, so it may be forwarded repeatedly. Each member keeps its
-batches in a forward-table until they are safe, and forwards them again after every view change,
-before anything new. With `order: fifo` each origin multicasts its own
-batches.
+batches until they are safe, and forwards them again after a view change, before new ones. With `order: fifo`
+each origin multicasts its batches.
 """
 
 from __future__ import annotations
@@ -15,7 +14,7 @@ from dataclasses import dataclass
 from typing import ClassVar, Literal
 
 from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
-from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable
+from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable, advanced
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
 from sitestack.model.fast_frozen import fast_frozen
@@ -45,7 +44,7 @@ class Sequenced(Header):
 
 @dataclass(frozen=True, slots=True)
 class ForwardAgain(Header):
-    """Coordinator to member: I dropped your forwards while blocked; the view continues (S22)."""
+    """Coordinator to member: I dropped forwards while blocked (S22)."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,16 +67,16 @@ _SEQUENCED: tuple[Header, ...] = (Sequenced(),)
 
 @dataclass(frozen=True, slots=True)
 class SequencerConfig:
-    """How multicasts are ordered. All members of a site must have the same order."""
+    """All members of a site must have the same order."""
 
     #: `total`: one order for all, made by the coordinator. `fifo`: the order of each origin, with
     #: one hop less.
     order: Literal["total", "fifo"] = "total"
-    #: Time after which a batch that has not come back is forwarded again; a new view forwards it at once (S11).
+    #: Time after which a batch that has not come back is forwarded again (S11).
     resend_interval_s: float = 2.0
     #: Remembered departed members, whose late batches are not new (S7).
     tombstones_max: int = 1024
-    #: Own batches not delivered here: more than any window above allows, which the layer asserts (S18).
+    #: Own undelivered batches: more than any window above allows (S18).
     undelivered_bytes_max: int = 64 * 1024 * 1024
 
 
@@ -104,14 +103,16 @@ class Sequencer(Layer):
         self._total = config.order == "total"
         self._table = ForwardTable(config.undelivered_bytes_max)
         self._received = ReceivedTable(config.tombstones_max)
-        #: Messages that other parts of the site delivered; reported right after the merge view.
+        #: Messages that other parts delivered; reported right after the merge view.
         self._missed: list[Missed] = []
         #: Tables of the other parts.
         self._merged: list[dict[Address, Numbers]] = []
+        #: The next numbers to multicast in this view, as coordinator.
+        self._casts: dict[Address, Numbers] = {}
         self._view: View | None = None
         self._members: frozenset[Address] = frozenset()
         self._blocked = True
-        #: Members whose batches this coordinator has dropped while blocked.
+        #: Members whose forwards were dropped while blocked.
         self._dropped: dict[Address, None] = {}
         #: Whether own multicasts wait for credit below: late, not lost.
         self._stalled = False
@@ -183,7 +184,9 @@ class Sequencer(Layer):
         return [Up(event)]
 
     def _handle_forward(self, frame: Frame) -> list[Effect]:
-        """Multicast a forwarded batch, even repeatedly (SEQ-6, SEQ-18)."""
+        """Multicast a forwarded batch, even repeatedly (SEQ-6, SEQ-18), unless an earlier one is missing: it may be
+        the next for some members, which delivered that one before a merge.
+        """
         batch = frame.batch
         if frame.dest is None or batch is None or len(frame.headers) != 1 or batch.scope in UNICASTS:
             return [Dropped("bad_forward")]
@@ -196,6 +199,11 @@ class Sequencer(Layer):
         if self._blocked:
             self._dropped[frame.source] = None
             return [Dropped("blocked")]
+        numbers = self._casts.get(batch.origin) or self._received.lowest(batch.origin)
+        if batch.first > numbers[batch.scope]:
+            return [Dropped(Receipt.HOLE.value)]
+        if batch.first == numbers[batch.scope]:
+            self._casts[batch.origin] = advanced(numbers, batch)
         return [self._cast(batch)]
 
     def _ask_again(self) -> list[Effect]:
@@ -238,6 +246,7 @@ class Sequencer(Layer):
         view = self._view = event.view
         self._members = frozenset(view.members)
         self._dropped.clear()
+        self._casts.clear()
         self._blocked = event.blocked
         for snapshot in self._merged:
             for part in view.subviews:

@@ -36,6 +36,11 @@ class Receipt(Enum):
     RECUT = "recut_batch"
 
 
+def advanced(numbers: Numbers, batch: Batch) -> Numbers:
+    after = batch.first + batch.count
+    return (numbers[0], after) if batch.scope else (after, numbers[1])
+
+
 class ReceivedTable:
     """The next numbers of the members, and of a bounded number of those that left last."""
 
@@ -49,18 +54,31 @@ class ReceivedTable:
         self._evicted: dict[Address, Numbers] = {}
         #: Of `_left`: known by merges only.
         self._learned: set[Address] = set()
+        #: What the part of an origin expects, where more was delivered here.
+        self._behind: dict[Address, Numbers] = {}
 
     def admit(self, batch: Batch) -> Receipt:
         """Admit a multicast batch if it is the next one."""
+        if self._behind:
+            self._follow(batch)
         numbers = self._members.get(batch.origin, _FRESH)
-        after = batch.first + batch.count
         expected = numbers[batch.scope]
         if batch.first == expected:
-            self._members[batch.origin] = (numbers[0], after) if batch.scope else (after, numbers[1])
+            self._members[batch.origin] = advanced(numbers, batch)
             return Receipt.ADMITTED
-        if after <= expected:
+        if batch.first + batch.count <= expected:
             return Receipt.DUPLICATE
         return Receipt.HOLE if batch.first > expected else Receipt.RECUT
+
+    def _follow(self, batch: Batch) -> None:
+        """Note that the part of its origin admits it."""
+        numbers = self._behind.get(batch.origin)
+        if numbers is not None and batch.first == numbers[batch.scope]:
+            self._behind[batch.origin] = advanced(numbers, batch)
+
+    def lowest(self, origin: Address) -> Numbers:
+        """Return the next numbers where least was delivered."""
+        return self._behind.get(origin) or self._members.get(origin, _FRESH)
 
     def retain(self, members: Collection[Address]) -> None:
         """Make departed members tombstones, revive returning ones, evict the oldest tombstones."""
@@ -71,6 +89,7 @@ class ReceivedTable:
         self._left = dict(tombstones[excess:])
         self._evicted |= tombstones[:excess]
         self._learned &= self._left.keys()
+        self._behind = {each: low for each, low in self._behind.items() if self._members.get(each, low) != low}
         while len(self._evicted) > EVICTED_MAX:
             del self._evicted[next(iter(self._evicted))]
 
@@ -114,6 +133,8 @@ class ReceivedTable:
         for origin in part:
             if origin in self._learned:
                 self._left[origin] = snapshot[origin]
+            else:
+                self._behind[origin] = snapshot[origin]
 
     def clip(self, missed: Sequence[Missed]) -> list[Missed]:
         """Leave out what comes again."""

@@ -146,6 +146,33 @@ def test_a_message_delivered_only_in_the_other_part_reaches_its_origin_after_a_m
         assert group.table(name)[0] == 0
 
 
+@pytest.mark.conforms("SEQ-20")
+@pytest.mark.parametrize("views", [0, 1])
+def test_a_forward_from_before_a_merge_changes_the_place_of_a_batch_at_no_part(views: int) -> None:
+    """A and B have delivered C's first message, and C has not: the second one would be the next to A and B, and a hole to C."""
+    group = OrderedGroup("ABC", ONE_EACH)
+    group.wire.hold("A", "C")
+    group.say("C", b"c1")
+    group.block("ABC")
+    group.next_view("AB")
+    group.next_view("C", blocked=True)
+    group.send("C", b"c2")
+    group.merge("AB", "C")
+    for _ in range(views):
+        group.change_view("ABC")
+    group.wire.hold("C", "A")
+    group.settle()
+    group.do("A", Up(Frame(C, A, (Forward(),), group.sent("C")[1])))
+    group.say("A", b"a1")
+    group.release("C", "A")
+    group.settle()
+    group.say("C", b"c3")
+    rest = [("A", b"a1"), ("C", b"c2"), ("C", b"c3")]
+    for name in "ABC":
+        assert [each for each in group[name].delivered if each != ("C", b"c1")] == rest
+        assert group[name].payloads("C") == [b"c1", b"c2", b"c3"]
+
+
 def merged(sequencer: Sequencer, counter: int, *parts: tuple[str, dict[str, tuple[int, int]]]) -> list[object]:
     """Let A merge with parts, of these members and with these tables; return what it is notified of."""
     for _, table in parts:
