@@ -1,7 +1,7 @@
 """Groups of [BATCHING, SEQUENCER, FLOW CONTROL] over a stub of all lower layers.
 
-The stub provides their promises: numbered FIFO streams per view, reliable FIFO unicasts within a
-view, and views after a flush. Only held frames take time. A member can crash with its last frames
+The stub provides their promises: numbered FIFO streams per view, reliable FIFO unicasts, and views
+after a flush. Only held frames take time. A member can crash with its last frames
 under way, and the test changes views.
 """
 
@@ -20,14 +20,15 @@ from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import SubView, View
 from sitestack.stack.layer import Announce, Down, Dropped, Effect, Layer, Local, Up
-from tests.harness.addresses import local_of, view_of
+from tests.harness.addresses import local_of, name_of, view_of
 from tests.harness.group import Group
+from tests.harness.messages import present
 from tests.harness.wire import Faults
 
 
 @dataclass(frozen=True, slots=True)
 class Numbered(Header):
-    """A place in a sender's stream of one view; number 0 marks a unicast of that view."""
+    """A place in a sender's stream of one view; number 0 marks a unicast."""
 
     view: int
     number: int
@@ -89,13 +90,13 @@ class Streams(Layer):
         tag = frame.top(Numbered)
         if tag is None:
             return [Up(frame)]
+        if tag.number == 0:
+            return [Up(frame.pop())]
         if tag.view > self.view:
             self.early.append(frame)
             return []
         if tag.view < self.view:
             return [Dropped("old_view")]
-        if tag.number == 0:
-            return [Up(frame.pop())]
         if self.blocked:
             return [Dropped("beyond_the_cut")]
         return self.append(Frame(frame.source, None, frame.headers[:-1], frame.batch, False, tag.number))
@@ -211,8 +212,7 @@ class OrderedGroup(Group):
         for name in "".join(parts):
             self.wire.cut(name)
         self.counter += 1
-        merged = [self[part[0]].view for part in parts]
-        subviews = tuple([SubView(old.id, old.members, old.lineage) for old in merged if old is not None])
+        subviews = tuple([self.subview(part) for part in parts])
         view = replace(view_of(self.counter, "".join(parts)), subviews=subviews)
         for part in parts:
             self.block(part)
@@ -223,6 +223,11 @@ class OrderedGroup(Group):
             for name in part:
                 previous, self[name].view = self[name].view, view
                 self.announce(name, ViewInstalled(view, previous, others))
+
+    def subview(self, part: str) -> SubView:
+        """The part of a merge view with these survivors of their view."""
+        old = present(self[part[0]].view)
+        return SubView(old.id, tuple([each for each in old.members if name_of(each) in part]), old.lineage)
 
     def stable(self) -> None:
         """Report the numbers that all members have to every member, as STABLE does."""

@@ -248,9 +248,9 @@ class Sequencer(Layer):
         self._dropped.clear()
         self._casts.clear()
         self._blocked = event.blocked
-        for snapshot in self._merged:
-            for part in view.subviews:
-                self._received.meet(snapshot, part.members)
+        for part in view.subviews:
+            if self._me not in part.members:
+                self._received.meet(self._merged, part.members)
         self._merged.clear()
         self._missed = self._received.clip(self._missed)
         self._received.retain(view.members)

@@ -14,8 +14,8 @@ from sitestack.model.message import Batch, Scope
 
 #: The next numbers of one origin, in scope ALL and in scope SITE.
 Numbers = tuple[int, int]
-#: Numbers of an origin that another part of a split site has delivered: origin, scope, first, last,
-#: and whether this part knew the origin.
+#: Numbers that another part has delivered: origin, scope, first, last, and whether the origin was
+#: a member here.
 Missed = tuple[Address, Scope, int, int, bool]
 _FRESH: Numbers = (1, 1)
 _SCOPES = (Scope.ALL, Scope.SITE)
@@ -39,6 +39,13 @@ class Receipt(Enum):
 def advanced(numbers: Numbers, batch: Batch) -> Numbers:
     after = batch.first + batch.count
     return (numbers[0], after) if batch.scope else (after, numbers[1])
+
+
+def _may_be_of(part: Collection[Address], snapshot: dict[Address, Numbers]) -> bool:
+    """Whether the snapshot may be of this part: it ends with its former members, sorted."""
+    last = [*snapshot]
+    start = next((at for at in range(len(last) - 1, 0, -1) if last[at - 1] > last[at]), 0)
+    return not {*part}.difference(last[start:])
 
 
 class ReceivedTable:
@@ -82,7 +89,7 @@ class ReceivedTable:
 
     def retain(self, members: Collection[Address]) -> None:
         """Make departed members tombstones, revive returning ones, evict the oldest tombstones."""
-        known = self.snapshot()
+        known = self._known()
         self._members = {member: known.pop(member, _FRESH) for member in members}
         excess = max(0, len(known) - self._tombstones_max)
         tombstones = list(known.items())
@@ -93,9 +100,12 @@ class ReceivedTable:
         while len(self._evicted) > EVICTED_MAX:
             del self._evicted[next(iter(self._evicted))]
 
-    def snapshot(self) -> dict[Address, Numbers]:
-        """Return the whole table, in the same order everywhere, for a joiner (S9)."""
+    def _known(self) -> dict[Address, Numbers]:
         return {**self._left, **dict(sorted(self._members.items()))}
+
+    def snapshot(self) -> dict[Address, Numbers]:
+        """Return the whole table, in the same order everywhere, for a joiner or another part (S9)."""
+        return self._known() | self._behind
 
     @property
     def learned(self) -> tuple[Address, ...]:
@@ -115,26 +125,23 @@ class ReceivedTable:
             if origin in members:
                 continue
             known = self._left.get(origin) or self._evicted.pop(origin, None)
-            first, is_known = known or _FRESH, known is not None
-            above = [scope for scope in _SCOPES if first[scope] < theirs[scope]]
-            missed += [(origin, scope, first[scope], theirs[scope] - 1, is_known) for scope in above]
-            if not is_known:
+            first = known or _FRESH
+            if known is None:
                 self._learned.add(origin)
+            above = [scope for scope in _SCOPES if first[scope] < theirs[scope]]
+            missed += [(origin, scope, first[scope], theirs[scope] - 1, origin not in self._learned) for scope in above]
             mine = known or theirs
             self._left[origin] = (max(mine[0], theirs[0]), max(mine[1], theirs[1]))
         return missed
 
-    def meet(self, snapshot: dict[Address, Numbers], part: Sequence[Address]) -> None:
-        """Expect what members of another part send again, unless delivered here: others that delivered it may
-        have departed. A snapshot ends with its part's members.
-        """
-        if [*snapshot][-len(part) :] != sorted(part):
-            return
-        for origin in part:
+    def meet(self, snapshots: Sequence[dict[Address, Numbers]], part: Sequence[Address]) -> None:
+        """Expect what members of another part send again, unless delivered here."""
+        of_part = [each for each in snapshots if _may_be_of(part, each)]
+        for origin in part if len(of_part) == 1 else ():
             if origin in self._learned:
-                self._left[origin] = snapshot[origin]
+                self._left[origin] = of_part[0][origin]
             else:
-                self._behind[origin] = snapshot[origin]
+                self._behind[origin] = of_part[0][origin]
 
     def clip(self, missed: Sequence[Missed]) -> list[Missed]:
         """Leave out what comes again."""

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import random
-
 import pytest
 
 from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.sequencer import Sequencer, SequencerConfig
 from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame
@@ -133,63 +130,6 @@ def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
     group.settle()
     assert group["B"].payloads("A") == [b"before", b"1"]
     assert group["A"].payloads("B") == [b"2"]
-
-
-# -- all together ----------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.conforms("SEQ-10", "SEQ-11", "SEQ-12")
-@pytest.mark.parametrize("order", ["total", "fifo"])
-@pytest.mark.parametrize("seed", range(20))
-def test_order_agreement_and_completeness_survive_random_crashes_and_delays(seed: int, order: str) -> None:
-    check_a_random_history(seed, order, "ABCDE")
-
-
-@pytest.mark.conforms("SEQ-10")
-@pytest.mark.parametrize("members", [2, 3, 4, 6, 7, 8, 9, 10])
-def test_sites_of_all_sizes_agree_on_one_order(members: int) -> None:
-    check_a_random_history(members, "total", "ABCDEFGHIJ"[:members])
-
-
-def check_a_random_history(seed: int, order: str, names: str) -> None:
-    """Members send, are slow, and crash, at random; those that are left have the same in the same order, without a hole."""
-    rng = random.Random(seed)
-    config = SequencerConfig(order="total" if order == "total" else "fifo")
-    group = OrderedGroup(names, Configs(BatchingConfig(batch_bytes_max=40, window_bytes=120), config))
-    alive = names
-    counts = dict.fromkeys(alive, 0)
-    for _ in range(120):
-        act = rng.random()
-        name = rng.choice(alive)
-        other = rng.choice(alive)
-        if act < 0.35:
-            for _ in range(rng.randrange(1, 6)):
-                counts[name] += 1
-                group.send(name, b"%d" % counts[name])
-        elif act < 0.80:
-            group.turn(group[name])
-        elif act < 0.90:
-            group.wire.hold(name, other)
-        elif act < 0.96:
-            group.release(name, other)
-        elif len(alive) > 2:
-            crash = rng.choice([alive[0], name])
-            group.kill(crash)
-            alive = alive.replace(crash, "")
-            group.change_view(alive)
-    group.release()
-    group.settle()
-    for _ in range(10):
-        group.pass_time(40.0)
-
-    reference = group[alive[0]]
-    for name in alive:
-        assert group[name].payloads(name) == numerals(*range(1, counts[name] + 1)), "complete and in order"
-        for sender in names:
-            assert group[name].payloads(sender) == reference.payloads(sender)
-        if order == "total":
-            assert group[name].delivered == reference.delivered
-        assert group[name].layer(Sequencer).levels()["undelivered"].now == 0
 
 
 # -- the story ----------------------------------------------------------------------------------------------------
