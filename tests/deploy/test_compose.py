@@ -156,15 +156,16 @@ def test_keys_and_token_are_made_once_and_are_valid_for_members(tmp_path: Path) 
     assert [script] == SERVICES["keys-sfo"]["command"]
     script = script.replace("$$", "$").replace("exec sleep infinity", "")
     states = []
-    for _ in range(2):
+    for again in (False, True):
         for maker in ("keys-nyc", "keys-sfo"):
             site = SERVICES[maker]["environment"]["SITE"]
             mounted = dict(each.split(":") for each in SERVICES[maker]["volumes"])
             assert mounted == {"keys": "/var/lib/relay/keys", maker: "/etc/relay/keys", "token": "/etc/relay/http"}
             (tmp_path / site).mkdir(exist_ok=True)
-            own = script
+            own, (_, *health) = script, SERVICES[maker]["healthcheck"]["test"]
             for target, there in {**places, "/etc/relay/keys": tmp_path / site}.items():
-                own = own.replace(target, str(there))
+                own, health = own.replace(target, str(there)), [each.replace(target, str(there)) for each in health]
+            assert (subprocess.run(health).returncode == 0) is again, "members of the site wait for its keys, not for others"
             path = f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}"
             environment = {**os.environ, "PATH": path, "SITE": site}
             subprocess.run([*SERVICES[maker]["entrypoint"], own], env=environment, check=True, capture_output=True)
