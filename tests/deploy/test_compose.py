@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import re
 import subprocess
 import sys
 from dataclasses import replace
@@ -114,6 +115,15 @@ def test_health_is_of_this_process_and_of_no_other(member: str) -> None:
     bind = configuration(member).http.bind
     assert bind is not None
     assert url == f"http://127.0.0.1:{bind.port}/healthz"
+
+
+def test_no_service_that_a_command_waits_for_ends_by_itself() -> None:
+    """For `up --wait` a service that has ended is a failure, whatever its exit code."""
+    lines = [line for line in (PROJECT / "docker-compose.yml").read_text().splitlines() if " up " in line and "--wait" in line]
+    waited = {profile for line in lines for profile in re.findall(r"--profile (\w+)", line)}
+    ends = {profile for each in SERVICES.values() if each["restart"] == "no" for profile in each["profiles"]}
+    assert waited
+    assert ends.isdisjoint(waited)
 
 
 def test_the_audit_reads_the_journals_of_all_members_and_changes_nothing() -> None:
