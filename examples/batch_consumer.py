@@ -1,7 +1,7 @@
 """A consumer that reads batches and appends every message of all sites to a file, one line each.
 
 Run `python examples/batch_consumer.py examples/sfo.yaml D lines.txt`. Publish in the other site with
-`relay node examples/nyc.yaml --name A --keys keys/NYC --publish -`.
+`relay node examples/nyc.yaml --name A --insecure --publish -`.
 
 A batch holds up to thousands of messages of one sender, so this program receives, writes and waits
 once per batch. While the file is slow, at most `protocols.flow_control.backlog_bytes_max` bytes are

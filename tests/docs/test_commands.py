@@ -232,6 +232,12 @@ def test_all_that_a_command_names_is_there(page: Path) -> None:
     assert {command: found for command in commands if (found := [*faults(command)])} == {}
 
 
+def test_an_example_without_keys_is_run_beside_nodes_without_keys() -> None:
+    """Members with keys and members without never meet."""
+    texts = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "examples").glob("*.py")}
+    assert [name for name, text in texts.items() if "insecure=True" in text and "--keys" in text] == []
+
+
 def test_they_are_found() -> None:
     pages = [page.read_text(encoding="utf-8") for page in PAGES]
     assert sum(len([*ours(command)]) for text in pages for command in documented_commands(text)) > 40
