@@ -112,7 +112,7 @@ def examine_keys(config: NodeConfig) -> tuple[list[Finding], Credentials | None]
         return [Finding("security.keys", f"{error}", "Make certificates for this site (relay keygen).")], None
     trouble = credentials.problem or credentials.warning
     if trouble:
-        advice = "Make a new one (relay keygen --force), or set the clock of this machine if that is wrong."
+        advice = "Make a new one (relay keygen --renew), or set the clock of this machine if that is wrong."
         return [Finding("security.keys", f"{trouble}.", advice)], credentials
     days = (credentials.expires_s or 0.0) / 86_400
     return [

@@ -201,6 +201,7 @@ def test_keys_that_end_soon_are_a_finding_and_those_of_another_site_too(tmp_path
     for days, well in ((300, True), (10, False), (-0.5, False)):
         [finding], credentials = looked_at_keys(days)
         assert (finding.is_well, credentials is not None) == (well, True)
+        assert well or "relay keygen --renew" in finding.advice, "which keeps the key ring of the site; --force does not"
     [finding], credentials = examine_keys(replace(NYC, security=SecuritySettings(insecure=True)))
     assert (finding.is_well, credentials) == (True, None)
     [finding], _ = examine_keys(NYC)
