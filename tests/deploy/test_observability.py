@@ -20,6 +20,7 @@ from relay.node.http.metrics import exposition
 from relay.node.status.histogram import Histogram
 from relay.node.status.status import Identity, NodeStatus
 from relay.node.status.verdict import judge
+from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.model.level import Level
 from tests.relay.node.http.test_http import EVERYBODY, LINK, NODE, VIEW
 
@@ -121,6 +122,16 @@ def test_every_alert_names_its_section_of_the_runbook() -> None:
         assert alert["labels"]["severity"] in ("warning", "critical")
         assert alert["annotations"]["summary"].endswith(".")
     assert {heading for heading in headings if heading.startswith("Relay")} == {alert["alert"] for alert in ALERTS}
+
+
+def test_the_stall_that_excludes_a_member_follows_from_the_failure_detection() -> None:
+    """Its last heartbeat is up to an interval old when it stops."""
+    config = FailureDetectionConfig()
+    told = f"bove {config.timeout_s + config.verify_timeout_s - config.heartbeat_interval_s:g} s"
+    [alert] = [each for each in ALERTS if each["alert"] == "RelayStalls"]
+    section = RUNBOOK.partition("### RelayStalls")[2].partition("###")[0]
+    assert told in alert["annotations"]["summary"]
+    assert told in section
 
 
 def test_every_metric_is_documented_and_nothing_else() -> None:
