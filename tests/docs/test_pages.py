@@ -6,6 +6,8 @@ import re
 
 from relay.gateway.wire import HELLO_BYTES_MAX
 from relay.journal.encoding import Encoder
+from relay.node.config.settings import NodeConfig
+from relay.node.doctor.bridges import HELD_S, judge_pace
 from relay.replica.buffer import ENTRY_BYTES
 from sitestack.journal import records
 from sitestack.model.message import Scope
@@ -20,6 +22,15 @@ GLOSSARY = (ROOT / "docs" / "reference" / "glossary.md").read_text(encoding="utf
 ENTRIES = re.findall(r"^- \*\*(.+?)\*\* (.+(?:\n  .+)*)", GLOSSARY, re.MULTILINE)
 SIZING = (ROOT / "docs" / "how-to" / "sizing.md").read_text(encoding="utf-8")
 A, D = map(address, "AD")
+
+
+def test_the_window_of_a_link_carries_what_relay_doctor_says() -> None:
+    [row] = [line for line in SIZING.splitlines() if line.startswith("| window of a link")]
+    config, round_trip_s = NodeConfig(), 0.08
+    factor = int(row.partition("above ")[2][0])
+    carried = config.held_bytes_max() / (factor * (round_trip_s + HELD_S))
+    assert f"{carried / 1e6:.0f} MB/s over 80 ms" in row
+    assert f"allows {carried / 1e6:.0f} MB/s" in judge_pace(config, round_trip_s)[0]
 
 
 def test_words_of_the_glossary_are_sorted_and_unique() -> None:
