@@ -20,6 +20,8 @@ from urllib.request import urlopen
 import pytest
 import yaml
 
+from relay.node.status.control_socket import control_path
+from relay.node.status.status_socket import socket_path
 from relay_lab.drills.layout import draw_group
 from tests.docs.command_lines import fault, names_only, ours
 from tests.docs.commands import CHEAP, ELSEWHERE, LONG, NOT_RUN, SESSION, Story
@@ -236,6 +238,17 @@ def test_an_example_without_keys_is_run_beside_nodes_without_keys() -> None:
     """Members with keys and members without never meet."""
     texts = {file.name: file.read_text(encoding="utf-8") for file in (ROOT / "examples").glob("*.py")}
     assert [name for name, text in texts.items() if "insecure=True" in text and "--keys" in text] == []
+
+
+def test_make_test_simulates_as_many_seeds_as_it_says() -> None:
+    [seeds] = re.findall(r"^SMOKE := 0:(\d+)", (ROOT / "Makefile").read_text(encoding="utf-8"), re.MULTILINE)
+    page = " ".join((ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8").split())
+    assert f"{seeds} seeds of the simulator" in page
+
+
+def test_the_control_socket_has_the_documented_name() -> None:
+    path = control_path(socket_path(Path(), "NYC", "A"))
+    assert f"control socket (`{path}` beside" in (ROOT / "docs/how-to/outages.md").read_text(encoding="utf-8")
 
 
 def test_they_are_found() -> None:
