@@ -37,9 +37,10 @@ events "$@" | while IFS= read -r line; do
             eval "reached=\${reached_$sender:-0}"
             if [ "$number" -le "$reached" ]; then continue; fi
             eval "reached_$sender=\$number"
-            case $message in
-                *'"key":"'*)
-                    name=${message#*\"key\":\"} && name=${name%%\"*}
+            rest=${message#*\"id\":[} && rest=${rest#*]}
+            case $rest in
+                ',"key":"'*)
+                    name=${rest#*:\"} && name=${name%%\",\"*}
                     case $seen in *" $name "*) continue ;; esac
                     seen="$seen$name "
                     if [ ${#seen} -gt 100000 ]; then seen=" ${seen# * }"; fi # the oldest are forgotten, one each time

@@ -106,8 +106,9 @@ def test_a_line_is_posted_although_the_first_connections_are_closed_at_once(lang
     assert posted == [("p-1", b"one"), ("p-2", b"two")]
 
 
-def event(n: int, key: str = "") -> bytes:
-    about = {"event": "message", "id": ["NYC", "a", "all", n], "text": f"heard {n}", **({"key": key} if key else {})}
+def event(n: int, key: str = "", headers: dict[str, str] | None = None) -> bytes:
+    about: dict[str, object] = {"event": "message", "id": ["NYC", "a", "all", n]}  # in the order in which a node writes
+    about |= {**({"key": key} if key else {}), **({"headers": headers} if headers else {}), "text": f"heard {n}"}
     return f"event: message\nid: run-{n}\ndata: {json.dumps(about, separators=(',', ':'))}\n\n".encode()
 
 
@@ -177,6 +178,15 @@ def test_what_another_node_holds_of_before_is_left_out(language: str, tmp_path: 
     first, second = STREAM + b"".join(held[100:]), STREAM + b"".join([*held, *later])
     with heard_by(language, tmp_path, first, second) as (heard, _):
         assert [*islice(heard, 901)] == [f"heard {n}" for n in [*range(101, 1_001), 1_002]]
+
+
+@languages
+def test_messages_with_similar_keys_or_with_a_header_of_that_name_are_all_heard(language: str, tmp_path: Path) -> None:
+    keys = ["a", 'a"b', 'a"c', "a\\", "a\\b", '"', '","text', '","headers']
+    sent = [event(n, key) for n, key in enumerate([*keys, *keys], 1)]
+    sent += [event(n, headers={"key": "c2FtZQ=="}) for n in (20, 21)]
+    with heard_by(language, tmp_path, STREAM + b"".join(sent)) as (heard, _):
+        assert [*islice(heard, len(keys) + 2)] == [f"heard {n}" for n in [*range(1, len(keys) + 1), 20, 21]]
 
 
 @languages
