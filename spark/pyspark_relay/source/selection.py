@@ -121,11 +121,19 @@ def parse_offsets(options: Mapping[str, str], name: str, *words: str) -> str | O
         offset = json.loads(text)
     except ValueError:
         offset = None
-    if not isinstance(offset, dict):
+    if not isinstance(offset, dict) or not (_is_of_site if "url" in options else _is_of_journals)(offset):
         raise ConfigurationError(
             f"Source relay, option {name}: must be {' or '.join(words)}, or the offsets of a query's progress as JSON."
         )
     return offset
+
+
+def _is_of_site(offset: Offset) -> bool:
+    return isinstance(offset.get("id"), str) and isinstance(offset.get("known"), dict)
+
+
+def _is_of_journals(offset: Offset) -> bool:
+    return all(isinstance(place, dict) and place.keys() == {"segment", "offset"} for place in offset.values())
 
 
 def is_true(value: str | None) -> bool:

@@ -221,6 +221,14 @@ def test_a_selected_time_counts_for_messages_too(tmp_path: Path) -> None:
         ({"kinds": "send"}, 'option kinds needs .option\\("rows", "records"\\)'),
         ({"startingOffsets": "latest"}, "option startingOffsets: must be earliest, or the offsets of a query"),
         ({"endingOffsets": "[1]"}, "option endingOffsets: must be latest, or the offsets of a query"),
+        (
+            {"startingOffsets": '{"site": "NYC", "id": "x-1", "known": {}}'},
+            "option startingOffsets: must be earliest, or the off",
+        ),
+        (
+            {"url": "http://a", "endingOffsets": '{"a": {"segment": 1, "offset": 5}}'},
+            "option endingOffsets: must be latest, or",
+        ),
         ({"url": "http://a", "kinds": "send"}, "has no option kinds, path for a site"),
         ({"url": "http://a", "rows": "records"}, "rows that are records need the path of journals"),
     ],
