@@ -65,6 +65,11 @@ class Sites:
     def urls_of(self, site: str) -> list[str]:
         return [self.urls[name] for name in SITES[site]]
 
+    def relay_of(self, site: str) -> str:
+        """Return the name of the first member in the site's view."""
+        with urlopen(f"{self.urls[SITES[site][0]]}/status", timeout=5) as answer:
+            return str(json.load(answer)["view"]["members"][0])
+
     def until_ready(self) -> None:
         """Wait until all members see each other. Raises TimeoutError."""
         ends = time.monotonic() + READY_S
@@ -154,11 +159,12 @@ def main() -> int:
     with ExitStack() as stack:
         sites = Sites(out, stack)
         sites.until_ready()
-        urls = sites.urls_of("NYC")
+        relay = sites.relay_of("NYC")
+        urls = [sites.urls[relay], *[url for url in sites.urls_of("NYC") if url != sites.urls[relay]]]
         job = start_job(out, urls, options.master, options.seconds)
         stack.callback(job.kill)
         shops = [Shop(site, sites.urls_of(site), seed) for seed, site in enumerate(SITES)]
-        number, relay = 0, SITES["NYC"][0]
+        number = 0
         while job.poll() is None:
             number += 1
             for shop in shops:

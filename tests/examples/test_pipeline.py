@@ -25,7 +25,7 @@ def run_pipeline(out: Path, *options: str) -> str:
 @pytest.mark.slow
 def test_the_totals_are_the_posted_orders_through_a_kill_of_the_relay(tmp_path: Path) -> None:
     said = run_pipeline(tmp_path / "out")
-    assert "Killed A" in said
+    assert "Killed " in said
     assert said.splitlines()[-1] == "PASS"
 
 
