@@ -66,7 +66,6 @@ class Sites:
         return [self.urls[name] for name in SITES[site]]
 
     def relay_of(self, site: str) -> str:
-        """Return the name of the first member in the site's view."""
         with urlopen(f"{self.urls[SITES[site][0]]}/status", timeout=5) as answer:
             return str(json.load(answer)["view"]["members"][0])
 
