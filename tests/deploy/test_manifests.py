@@ -84,6 +84,17 @@ def test_the_components_go_with_it(component: str, with_component: Callable[[str
     validate(with_component(component), VERSIONS[-1])
 
 
+@pytest.mark.parametrize("component", ["router", "monitoring"])
+def test_the_documented_overlay_puts_each_object_into_the_namespace_of_the_site(component: str, tmp_path: Path) -> None:
+    page = (K8S.parent / "docs" / "how-to" / "kubernetes.md").read_text(encoding="utf-8")
+    overlay = page.partition("# my-nyc/kustomization.yaml\n")[2].partition("```")[0]
+    text = overlay.replace("../k8s/journal]", f"../k8s/{component}]").replace("../k8s", os.path.relpath(K8S, tmp_path))
+    (tmp_path / "kustomization.yaml").write_text(text, encoding="utf-8")
+    manifests = parse(render(tmp_path))
+    places = {key: each["metadata"].get("namespace") for key, each in manifests.items() if key[0] != "Namespace"}
+    assert set(places.values()) == {"relay-nyc"}, places
+
+
 def test_a_drain_takes_one_pod_of_each_kind_at_a_time(with_component: Callable[[str], str]) -> None:
     rendered = parse(with_component("router"))
     for workload in (("StatefulSet", "relay"), ("Deployment", "relay-router")):
