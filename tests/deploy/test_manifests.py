@@ -103,11 +103,14 @@ def test_a_drain_takes_one_pod_of_each_kind_at_a_time(with_component: Callable[[
 
 
 def test_members_may_be_kept_on_different_nodes(with_component: Callable[[str], str]) -> None:
-    spread = pod(parse(with_component("spread")))["topologySpreadConstraints"]
-    hard = {each["topologyKey"]: each["whenUnsatisfiable"] for each in spread}
-    assert hard == {"kubernetes.io/hostname": "DoNotSchedule", "topology.kubernetes.io/zone": "ScheduleAnyway"}
-    labels = parse(with_component("spread"))["StatefulSet", "relay"]["spec"]["selector"]
-    assert all(each["labelSelector"] == labels for each in spread)
+    """By anti-affinity: a spread with a skew of 1 puts two of three members on one of two nodes."""
+    rendered = parse(with_component("spread"))
+    labels = rendered["StatefulSet", "relay"]["spec"]["selector"]
+    apart = pod(rendered)["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"]
+    assert apart == [{"topologyKey": "kubernetes.io/hostname", "labelSelector": labels}]
+    [zones] = pod(rendered)["topologySpreadConstraints"]
+    assert (zones["topologyKey"], zones["whenUnsatisfiable"]) == ("topology.kubernetes.io/zone", "ScheduleAnyway")
+    assert zones["labelSelector"] == labels
 
 
 def test_the_operator_scrapes_each_member_once_with_the_token(with_component: Callable[[str], str]) -> None:
