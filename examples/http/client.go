@@ -125,6 +125,8 @@ func (c *Client) Follow(hear func(kind, data string)) {
 		answer, err := c.do(ctx, "GET", c.urls[0]+"/events?from=oldest", "", headers)
 		if err == nil && answer.StatusCode == http.StatusOK {
 			last = c.read(answer.Body, last, func() { patience.Reset(c.silence) }, hear)
+		} else if err == nil {
+			fmt.Fprintf(os.Stderr, "%s: %s\n", c.urls[0], answer.Status)
 		}
 		if err == nil {
 			answer.Body.Close()

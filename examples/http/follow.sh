@@ -9,7 +9,7 @@ set -eu
 events() {
     while :; do
         for url in "$@"; do
-            curl --silent --no-buffer --connect-timeout 10 --speed-limit 1 --speed-time "${RELAY_SILENCE_S:-30}" \
+            curl --fail --silent --show-error --no-buffer --connect-timeout 10 --speed-limit 1 --speed-time "${RELAY_SILENCE_S:-30}" \
                 ${RELAY_TOKEN:+--header "Authorization: Bearer $RELAY_TOKEN"} "$url/events?from=oldest" || true
             printf '\n: cut\n' # the last line may not be whole
         done

@@ -18,6 +18,7 @@ import pytest
 from relay_lab.drills.tether import tie
 from tests.examples.test_http_examples import commands
 from tests.harness.http_server import QuietHandler, serving
+from tests.harness.http_server import answering as refusing
 from tests.harness.sockets import free_port
 
 LIMIT_S = 60.0
@@ -178,6 +179,20 @@ def test_what_another_node_holds_of_before_is_left_out(language: str, tmp_path: 
     first, second = STREAM + b"".join(held[100:]), STREAM + b"".join([*held, *later])
     with heard_by(language, tmp_path, first, second) as (heard, _):
         assert [*islice(heard, 901)] == [f"heard {n}" for n in [*range(101, 1_001), 1_002]]
+
+
+@languages
+def test_a_follower_that_is_refused_says_why(language: str, tmp_path: Path) -> None:
+    _, follow = commands(language, tmp_path)
+    with refusing(401) as url, subprocess.Popen(tie([*follow, url]), stderr=subprocess.PIPE, start_new_session=True) as process:
+        patience = Timer(LIMIT_S / 2, os.killpg, [process.pid, signal.SIGKILL])
+        patience.start()
+        assert process.stderr is not None
+        try:
+            assert b"401" in process.stderr.readline()
+        finally:
+            patience.cancel()
+            os.killpg(process.pid, signal.SIGKILL)
 
 
 @languages
