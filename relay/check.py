@@ -71,9 +71,8 @@ class Read(NamedTuple):
 def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[Violation], list[str]]:
     """Check JOURNAL: no record is corrupt, missing or lost. Return violations and notes.
 
-    A tail torn by a crash is legal. `strays` are problems of missing files or ones without a
-    journal. First segments may be missing if a journal of the same member records a deletion by
-    retention.
+    A tail torn by a crash is legal. `strays`: problems of files missing or without a journal. First
+    segments may be missing if a journal of the same member records a deletion by retention.
     """
     violations: list[Violation] = []
     notes: list[str] = []
@@ -166,8 +165,8 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
 def _read(journal: Journal) -> Read:
     problems: list[Problem] = []
     its_records = list(read_journal(journal, problems, payloads=False))
-    if not any(isinstance(record, records.Start) for record in its_records):
-        # The first record is damaged or was lost on a full disk; the header replaces it.
+    if not isinstance(next(iter(its_records), None), records.Start):
+        # The first record is damaged, lost on a full disk, or names a deletion; the header replaces it.
         its_records.insert(0, records.Start(0, 0, journal.site, journal.uuid, journal.name, 0, 0, ""))
     return Read(journal, its_records, problems)
 
@@ -179,7 +178,7 @@ def _retired_until(journals: Iterable[Sequence[records.Record]]) -> int | None:
 
 def _not_judged_before(until_w: int) -> str:
     when = _utc(until_w + TOLERANCE_NS)
-    return f"Retention has deleted the beginnings of journals: messages sent before {when} UTC is not judged."
+    return f"Retention has deleted the beginnings of journals: messages sent before {when} UTC are not judged."
 
 
 def _utc(wall_ns: int) -> str:

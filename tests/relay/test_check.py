@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import json
+import os
 import re
 from collections.abc import Iterable, Sequence
 from dataclasses import replace
@@ -15,6 +16,7 @@ from relay.journal import Journal, JournalError, JournalOptions, JournalStore, P
 from relay.journal.retention import Retention
 from relay.node.config.config_file import load_config
 from sitestack.journal import records
+from sitestack.model.address import Address
 from tests.harness.correct_run import CorrectRun, Process
 from tests.harness.journals import write_journal
 
@@ -243,6 +245,18 @@ def test_a_segment_that_retention_deletes_while_it_is_read_is_no_violation(
     monkeypatch.setattr("relay.check.find_journals", find_and_write)
     assert check_directories([tmp_path]).violations == ()
     assert writer.statistics().retired > before
+
+
+def test_a_member_whose_start_deletes_the_journal_of_its_earlier_process_is_judged(tmp_path: Path, run: CorrectRun) -> None:
+    for process in run.processes:
+        options = JournalOptions(tmp_path / process.site, retention=Retention(age_s_max=1e6))
+        earlier = Address(process.uuid[::-1])
+        begin = records.Start(0, 0, process.site, earlier, process.name, 1, 1, "1.0")
+        write_journal(options, process.site, earlier, process.name, [begin])
+        [file] = options.directory.glob(f"*-{earlier.hex()[:8]}.*")
+        os.utime(file, (1, 1))
+        assert write_journal(options, process.site, process.uuid, process.name, process.records).statistics().retired == 1
+    assert check_directories([tmp_path]).verdict == "pass"
 
 
 def long_run_with_a_late_loss() -> CorrectRun:
