@@ -2,11 +2,12 @@
 
 from __future__ import annotations
 
+import ssl
 import time
 from collections.abc import Callable, Sequence
 from contextlib import closing
 from email.utils import parsedate_to_datetime
-from http.client import HTTPConnection, HTTPException
+from http.client import HTTPConnection, HTTPException, HTTPSConnection
 
 import trio
 
@@ -24,7 +25,8 @@ async def examine_clocks(config: NodeConfig, hosts: Sequence[str], clock: Callab
     if config.http.bind is None:
         return []
     port = config.http.bind.port
-    found = {place: await _difference(place, clock) for place in [Physical(host, port) for host in dict.fromkeys(hosts)]}
+    places, has_tls = [Physical(host, port) for host in dict.fromkeys(hosts)], bool(config.http.certificate)
+    found = {place: await _difference(place, has_tls, clock) for place in places}
     findings = []
     for place, difference_s in found.items():
         if difference_s is None:
@@ -37,22 +39,25 @@ async def examine_clocks(config: NodeConfig, hosts: Sequence[str], clock: Callab
     return findings
 
 
-async def _difference(place: Physical, clock: Callable[[], float]) -> float | None:
+async def _difference(place: Physical, has_tls: bool, clock: Callable[[], float]) -> float | None:
     """Return the seconds between both clocks, less the answer's delay, or None without an answer."""
     asked = clock()
     try:
-        date = await trio.to_thread.run_sync(_date, place)
+        date = await trio.to_thread.run_sync(_date, place, has_tls)
     except (OSError, HTTPException, ValueError):
         return None
     # The remote clock read from `date` to just below a second later.
     return max(0.0, asked - (date + 1.0), date - clock())
 
 
-def _date(place: Physical) -> float:
-    """Return the date of an answer (seconds since the epoch).
+def _date(place: Physical, has_tls: bool) -> float:
+    """Return an answer's date (seconds since the epoch), of any certificate.
 
-    Raises OSError and HTTPException; ValueError without a date.
+    Raises OSError, HTTPException; ValueError without a date.
     """
-    with closing(HTTPConnection(*place, timeout=ANSWER_S)) as connection:
+    any_certificate = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
+    any_certificate.check_hostname, any_certificate.verify_mode = False, ssl.CERT_NONE
+    plain = HTTPConnection(*place, timeout=ANSWER_S)
+    with closing(HTTPSConnection(*place, timeout=ANSWER_S, context=any_certificate) if has_tls else plain) as connection:
         connection.request("GET", "/healthz")
         return parsedate_to_datetime(connection.getresponse().getheader("Date", "")).timestamp()

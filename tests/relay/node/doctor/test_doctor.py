@@ -38,7 +38,7 @@ from sitestack.transport import interfaces
 from sitestack.transport.memory import MemoryNetwork
 from sitestack.transport.udp import UdpStatistics
 from tests.harness.addresses import address, local_of
-from tests.harness.certificates import authority, signed, write_site
+from tests.harness.certificates import authority, context, signed, write_site
 from tests.harness.channels import members
 from tests.harness.command_line import Run, run
 from tests.harness.sockets import free_port
@@ -328,8 +328,12 @@ async def test_a_relay_is_called_by_way_of_a_router(key_directory: Path) -> None
     assert "no relay of SFO waits there" in missed.what
 
 
-async def test_clocks_are_compared_where_http_tells_them() -> None:
-    async def serve(stream: trio.SocketStream) -> None:
+@pytest.mark.parametrize("has_tls", [False, True])
+async def test_clocks_are_compared_where_http_tells_them(tmp_path: Path, has_tls: bool) -> None:
+    tls = context(write_site(tmp_path / "keys", signed(OURS, "NYC")), server=True)
+
+    async def serve(plain: trio.SocketStream) -> None:
+        stream = trio.SSLStream(plain, tls, server_side=True, https_compatible=True) if has_tls else plain
         await stream.receive_some()
         now = time.strftime("%a, %d %b %Y %H:%M:%S GMT", time.gmtime())
         await stream.send_all(f"HTTP/1.1 200\r\ncontent-length: 0\r\nDate: {now}\r\n\r\n".encode())
@@ -338,7 +342,8 @@ async def test_clocks_are_compared_where_http_tells_them() -> None:
         [listener] = await trio.open_tcp_listeners(0, host="127.0.0.1")
         nursery.start_soon(trio.serve_listeners, serve, [listener])
         at = Physical("127.0.0.1", listener.socket.getsockname()[1])
-        config = NodeConfig(site="NYC", http=HttpSettings(bind=Physical("0.0.0.0", at.port)))
+        http = HttpSettings(bind=Physical("0.0.0.0", at.port), certificate="any" * has_tls)
+        config = NodeConfig(site="NYC", http=http)
         with trio.fail_after(LIMIT_S):
             [well] = await examine_clocks(config, [at.host, at.host])
             [fast] = await examine_clocks(config, [at.host], clock=lambda: time.time() + 3_600.0)
