@@ -7,7 +7,8 @@ Otherwise a reader would mistake deletion for loss.
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+import os
+from collections.abc import Iterable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -60,20 +61,23 @@ def file_stem(name: str) -> str:
 
 
 def find_retired(
-    limits: Retention, current: Path, reserved: int, owner: tuple[str, str], written: Mapping[Path, int], now_ns: int
+    limits: Retention, current: Path, reserved: int, owner: tuple[str, str], written: dict[Path, int], now_ns: int
 ) -> list[Segment]:
     """Return the segments of a member beyond the limits, the oldest first. Raises OSError.
 
     Searches all its processes in the directory of `current`, which is kept and may grow to
-    `reserved` bytes. `owner` is site and name. `written` has the time of the last record of
-    segments closed by this process; others use their mtime.
+    `reserved` bytes. `owner` is site and name. `written`: times of the last records of segments
+    closed by this process; others use their mtime. A time in the future becomes `now_ns`.
     """
     closed = []
     for path in current.parent.glob(f"{_literal(file_stem(owner[1]))}-*{SUFFIX}"):
         if path != current and _is_of(path, owner):
             stat = path.stat()
-            closed.append(Segment(written.get(path, stat.st_mtime_ns), path, stat.st_size))
-    # The wall clock may step back.
+            written_ns = written.get(path, stat.st_mtime_ns)
+            if written_ns > now_ns:
+                written_ns = written[path] = now_ns
+                os.utime(path, ns=(now_ns, now_ns))
+            closed.append(Segment(written_ns, path, stat.st_size))
     reached: dict[str, int] = {}
     closed.sort(key=lambda each: (len(each.path.name), each.path.name))
     for place, each in enumerate(closed):

@@ -148,7 +148,7 @@ class JournalStore:
             self._standing[type(record)] = record
         self._seen.records += 1
         self._seen.error = ""
-        is_old = record.w - self._began_w >= self._segment_ns
+        is_old = abs(record.w - self._began_w) >= self._segment_ns
         if self._segment_bytes >= self._options.segment_bytes or is_old:
             self.close()
             if self._options.retention.is_limited:
