@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -45,6 +46,7 @@ def relay(ctx: click.Context) -> None:
 
 #: Other errors may pass.
 _MISTAKES = (FileNotFoundError, FileExistsError, IsADirectoryError, NotADirectoryError, PermissionError)
+_PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
@@ -60,7 +62,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     except (JoinFailed, NoNetwork, SlowConsumer, Unwritten) as error:
         _fail(str(error), EXIT_CHECK_FAILED)
     except LocalError as error:
-        _fail(str(error))
+        _fail(str(error), EXIT_CHECK_FAILED if getattr(error.__cause__, "errno", None) in _PASSING else EXIT_USAGE)
     except OSError as error:
         code = EXIT_USAGE if isinstance(error, _MISTAKES) else EXIT_CHECK_FAILED
         _fail(f"relay: {error.filename or 'the system'}: {error.strerror or error}", code)

@@ -31,7 +31,7 @@ def run(body: Callable[[*Ts], Awaitable[T]], *arguments: *Ts) -> T:
         error: BaseException = group
         while isinstance(error, BaseExceptionGroup):
             error = error.exceptions[0]
-        raise error from None
+        raise error from error.__cause__
 
 
 async def _cancellable(body: Callable[[], Awaitable[T]]) -> list[T]:

@@ -131,6 +131,19 @@ def test_a_member_that_was_too_slow_or_had_no_space_may_come_back(
     assert run("node", configure(tmp_path), "--insecure").code == exits.EXIT_CHECK_FAILED
 
 
+@pytest.mark.parametrize(("number", "code"), [(errno.ENOSPC, exits.EXIT_CHECK_FAILED), (errno.EACCES, exits.EXIT_USAGE)])
+def test_a_full_disk_under_the_spill_may_be_free_later(
+    run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path, number: int, code: int
+) -> None:
+    def refuse(*_: object) -> None:
+        raise OSError(number, os.strerror(number))
+
+    monkeypatch.setattr("relay.journal.spill_files._begin", refuse)
+    config = configure(tmp_path, relay={"budget": {"spill": {"directory": str(tmp_path / "spill")}}})
+    ended = run("node", config, "--insecure", "--name", "A")
+    assert (ended.code, ended.err.splitlines()[-1].partition(": ")[0]) == (code, "relay.budget.spill.directory")
+
+
 def test_ctrl_c_while_the_doctor_asks_is_130(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     async def examine(_config: object) -> None:
         async with trio.open_nursery():
