@@ -53,6 +53,12 @@ export class Links {
     const links = Object.fromEntries(status.links.map((link) => [link.site, link]));
     const delivered = status.messages.delivered;
     const rates = {};
+    for (const [site, { card }] of this.cards) {
+      if (site !== status.site && !links[site]) {
+        card.remove();
+        this.cards.delete(site);
+      }
+    }
     const seconds = this.before ? (now - this.before.now) / 1000 : 0;
     for (const site of [status.site, ...Object.keys(links).sort()]) {
       if (!this.cards.has(site)) {

@@ -263,6 +263,17 @@ async def test_without_the_right_to_read_the_page_shows_no_messages(chromium: Br
     await look_at(node, chromium, look, Tokens(f"{TOKEN} monitor operate"))
 
 
+async def test_a_peer_removed_by_a_reload_leaves_the_page(chromium: Browser) -> None:
+    node = Told("AB", Duty.RELAY, "SFO")
+
+    def look(page: Page) -> None:
+        page.wait_for("document.querySelector('[data-link=SFO]')")
+        node._told["links"] = []
+        page.wait_for("!document.querySelector('[data-link=SFO]')")
+
+    await look_at(node, chromium, look)
+
+
 async def test_the_time_line_is_filtered_by_kind_and_text(chromium: Browser) -> None:
     node = FakeNode()
     node.join()
