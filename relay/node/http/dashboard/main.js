@@ -3,7 +3,7 @@
 import { startBrowser } from "./browser.js";
 import { Buffers } from "./buffers.js";
 import { byId, definitions, element, redraw, say } from "./dom.js";
-import { fetchStatus, followEvents } from "./feed.js";
+import { fetchStatus, followEvents, Refused } from "./feed.js";
 import { duration, number } from "./format.js";
 import { Links } from "./links.js";
 import { showSites } from "./sites.js";
@@ -16,6 +16,7 @@ const buffers = new Buffers();
 const timeline = new TimeLine();
 let answered = null;
 let rates = {};
+let refusal = "";
 let asking = false;
 let again = false;
 
@@ -77,7 +78,7 @@ function showConnection() {
   const isLost = silent === null || silent > 3;
   const where = byId("connection");
   where.className = isLost ? "lost" : "live";
-  say(where, isLost ? "no answer: what is shown is old" : "live");
+  say(where, isLost ? refusal || "no answer: what is shown is old" : "live");
   document.querySelector("main").classList.toggle("stale", isLost && silent !== null);
   if (isLost && silent !== null) showVerdict("down", [{ what: `the node has not answered for ${duration(silent)}`, alert: "RelayNodeDown" }]);
 }
@@ -89,7 +90,11 @@ async function look(isSample) {
     return;
   }
   asking = true;
-  const status = await fetchStatus().catch(() => null); // `showConnection` says for how long there has been no answer
+  refusal = "";
+  const status = await fetchStatus().catch((error) => {
+    if (error instanceof Refused) refusal = error.message;
+    return null; // `showConnection` says for how long there has been no answer
+  });
   asking = false;
   if (status) {
     answered = performance.now();

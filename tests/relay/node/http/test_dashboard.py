@@ -263,6 +263,19 @@ async def test_without_the_right_to_read_the_page_shows_no_messages(chromium: Br
     await look_at(node, chromium, look, Tokens(f"{TOKEN} monitor operate"))
 
 
+async def test_a_refused_status_shows_the_reason(chromium: Browser) -> None:
+    node = FakeNode()
+    node.join()
+
+    def look(page: Page) -> None:
+        page.wait_for("document.getElementById('ask-token').open")
+        page.call("Input.insertText", text=TOKEN)
+        page.press("Enter", 13)
+        page.wait_for(f"{text('#connection')}.includes('lacks the right operate')")
+
+    await look_at(node, chromium, look, Tokens(f"{TOKEN} shop publish"))
+
+
 async def test_a_peer_removed_by_a_reload_leaves_the_page(chromium: Browser) -> None:
     node = Told("AB", Duty.RELAY, "SFO")
 
