@@ -217,10 +217,13 @@ def _base64(data: bytes) -> str:
 
 
 def _read_line(line: bytes, key: str) -> tuple[int, Published | NotPublished]:
-    about = json.loads(line)
-    if about["status"] == 200:
-        return 200, Published(tuple(about["id"]), about["key"], about["repeated"])
-    return about["status"], NotPublished(key, f"{about['status']}: {about['error']}")
+    try:
+        about = json.loads(line)
+        if about["status"] == 200:
+            return 200, Published(tuple(about["id"]), about["key"], about["repeated"])
+        return int(about["status"]), NotPublished(key, f"{about['status']}: {about['error']}")
+    except (ValueError, TypeError, LookupError):
+        return 502, NotPublished(key, "the answer is not a node's")
 
 
 class Follower:

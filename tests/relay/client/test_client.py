@@ -104,6 +104,14 @@ def test_unanswered_messages_expire_and_a_refused_request_is_not_retried() -> No
     assert (str(results[0]), len(asked)) == ("k: 401: A token.", 1)
 
 
+@pytest.mark.parametrize("body", [b"<html>\n", b"[]\n", b"{}\n", b'{"status": "ok"}\n', b'{"status": 200}\n'])
+def test_an_answer_of_another_server_is_none(body: bytes) -> None:
+    results, asked, _ = run([Outgoing(b"1", "k")], Answer(200, None, body), ok("k"))
+    assert ([type(each) for each in results], len(asked)) == ([Published], 2)
+    results, _, _ = run([Outgoing(b"1", "k")], *[Answer(200, None, body)] * 99, give_up_s=1.0)
+    assert str(results[0]) == "k: not taken in 1 s, at last: k: the answer is not a node's"
+
+
 def test_messages_expire_by_their_own_first_attempt_not_by_that_of_the_whole_list() -> None:
     taken = [ok(*["k"] * BATCH_MESSAGES)] * 3
     again = Answer(429, "1", b"{}")
