@@ -99,6 +99,8 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
     else:
         try:
             found = {socket: await fetch_status(socket)}
+            if "links" not in found[socket]:
+                raise OSError("that is not the status of a node")
         except OSError as error:
             raise Unanswered(f"no node answers at {socket} ({error.strerror or error}).") from error
     # Its own site is the last choice, so that a machine with nodes of several sites needs no --node.

@@ -68,6 +68,18 @@ def test_where_no_node_can_do_it_that_is_one_sentence(run: Run, here: Path) -> N
     assert "no node answers" in err
 
 
+@pytest.mark.parametrize("arguments", ["list", "offline SFO"])
+def test_an_answer_that_is_no_status_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch, arguments: str) -> None:
+    """As of the control socket, which lies beside."""
+
+    async def fetch(_: Path) -> dict[str, Any]:
+        return {"error": "this is not an order."}
+
+    monkeypatch.setattr("relay.cli.site.fetch_status", fetch)
+    code, _, err = run("site", *arguments.split(), "--node", "a.ctl")
+    assert (code, err) == (1, "relay: no node answers at a.ctl (that is not the status of a node).\n")
+
+
 @pytest.mark.parametrize(
     ("link", "role", "said"),
     [
