@@ -101,9 +101,8 @@ def retired_record(t: int, w: int, retired: Iterable[Segment]) -> records.Record
 
 
 def retired_until(record: records.Record) -> int | None:
-    if isinstance(record, records.Drop) and record.why == WHY_RETIRED and record.source.isascii() and record.source.isdecimal():
-        return int(record.source)
-    return None
+    until = record.source if isinstance(record, records.Drop) and record.why == WHY_RETIRED else ""
+    return int(until) if until.isascii() and until.isdecimal() and len(until) < 20 else None
 
 
 def take(retired: Iterable[Segment]) -> int:

@@ -259,6 +259,12 @@ def test_a_member_whose_start_deletes_the_journal_of_its_earlier_process_is_judg
     assert check_directories([tmp_path]).verdict == "pass"
 
 
+def test_a_deletion_up_to_an_impossible_time_is_none(tmp_path: Path, run: CorrectRun) -> None:
+    run.processes[0].records.insert(5, records.Drop(0, 0, "retention", "9" * 20, 1))
+    store_all(tmp_path, run)
+    assert check_directories([tmp_path]).verdict == "pass"
+
+
 def long_run_with_a_late_loss() -> CorrectRun:
     run = CorrectRun(1, steps=1_500)
     victim = run.sites["NYC"].members[0]
