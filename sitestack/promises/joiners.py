@@ -23,31 +23,35 @@ def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) 
     if stream.site != joiner.site:
         return Ranges()
     others = {history.uuid: history for history in members}
+    #: Calls under way, against cycles.
+    asked = set[tuple[Address, int]]()
 
     @cache
     def inherited(uuid: Address, until: int) -> Ranges:
         heir, found = others.get(uuid, joiner), Ranges()
+        asked.add((uuid, until))
         for view in _meetings(heir, stream):
             if heir.stay_in[view.vid] < until:
                 for other in others.values():
                     entered = other.stay_in.get(view.vid, 0)
-                    if other is not heir and entered > 1:
+                    if other is not heir and entered > 1 and (other.uuid, entered) not in asked:
                         found |= inherited(other.uuid, entered) | _delivered(other, stream, entered, heir, view)
+        asked.remove((uuid, until))
         return found
 
     return inherited(joiner.uuid, len(joiner.stays))
 
 
 def _meetings(history: History, stream: Stream) -> Iterator[records.View]:
-    """Return its first view, and its first view with the sender."""
+    """Return its first view, and the first with the sender."""
     first = history.first_view
     met = next((view for _, view in history.placed_stays() if stream.origin in view.members), None)
     return iter(dict.fromkeys(view for view in (first, met) if view is not None))
 
 
 def _delivered(other: History, stream: Stream, until: int, heir: History, view: records.View) -> Ranges:
-    """Return the deliveries of `other` before its stay of this number, which began with `view`; for a
-    later view than the heir's first one those without the heir.
+    """Return the deliveries of `other` before its stay of this number, begun by `view`; for a view
+    after the heir's first those without the heir.
     """
     found = Ranges()
     for run in other.reception(stream).runs:

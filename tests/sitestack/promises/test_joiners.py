@@ -60,6 +60,13 @@ def test_history_is_inherited_although_no_living_member_delivered_it() -> None:
     assert broken(check(*outlived_sender(), crashed="B")) == set()
 
 
+def test_views_that_members_install_in_opposite_orders_are_reported() -> None:
+    """Each then seems to inherit from the other."""
+    a = Told("NYC", "A").view("1A", "AB").view("2A", "AB").send(1).deliver("A", 1).send(2).deliver("A", 2)
+    b = Told("NYC", "B").view("2A", "AB").view("1A", "AB").view("3A", "AB").deliver("A", 2)
+    assert "L4" in broken(check(a, b))
+
+
 def two_sites_and_one_is_away_for_a_while(*, comes_back: bool) -> tuple[Told, Told]:
     """A of NYC loses sight of D of SFO shortly before the end, and both keep sending."""
     a, d = Told("NYC", "A").view("1A", "A"), Told("SFO", "D").view("1D", "D", lineage="1D")
