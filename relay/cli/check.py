@@ -8,6 +8,7 @@ from rich.text import Text
 from relay.check import check_directories
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE
 from relay.cli.output import json_option, print_json, print_verdict, stdout
+from sitestack.model.printable import escaped
 from sitestack.promises import Report
 
 
@@ -35,9 +36,10 @@ def print_check(report: Report, as_json: bool) -> int:
 
 def _print(report: Report) -> None:
     for violation in report.violations:
-        stdout.print(Text(str(violation), style="red"))
+        stdout.print(Text(escaped(str(violation)), style="red"))
     for note in report.notes:
-        stdout.print(Text(f"Note: {note}"))
+        stdout.print(Text(escaped(f"Note: {note}")))
     for pair, lags in report.lag_ms.items():
-        stdout.print(Text(f"Lag {pair}: {', '.join(f'{name} {value:.1f} ms' for name, value in lags.items())}"))
+        told = ", ".join(f"{name} {value:.1f} ms" for name, value in lags.items())
+        stdout.print(Text(escaped(f"Lag {pair}: {told}")))
     print_verdict(report.verdict == "pass", report.counts, failed=report.verdict.upper())

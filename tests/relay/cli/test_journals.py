@@ -71,6 +71,13 @@ def test_a_loss_fails_with_its_first_example(run: Run, tmp_path: Path) -> None:
     assert "L10 at NYC/A" in out
 
 
+def test_names_in_journals_of_others_are_text(run: Run, tmp_path: Path) -> None:
+    told = Told("NYC\x1b[2J", "A").view("1A", "A").send(1).add(records.Drop(0, 0, "journal", "full", 1))
+    write_journal(JournalOptions(tmp_path), told.site, told.uuid, "A", told.records)
+    _, out, _ = run("check", tmp_path)
+    assert ("\x1b" in out, "NYC\\u{1b}[2J/A(" in out) == (False, True)
+
+
 def test_nothing_to_check_is_wrong_usage(run: Run, tmp_path: Path) -> None:
     code, _, err = run("check", tmp_path)
     assert code == 2
