@@ -6,9 +6,12 @@ buffers one read per direction, and a slow relay delays only its peer.
 
 from __future__ import annotations
 
+import fcntl
 import secrets
 import socket
+import struct
 import sys
+import termios
 from collections import deque
 from collections.abc import Mapping, Sequence
 from contextlib import suppress
@@ -27,9 +30,9 @@ from sitestack.transport.accepting import Admissions, accept_bounded, listen_tcp
 from sitestack.wire.routing import FrameReader
 
 READ_BYTES = 256 * 1024
-#: Maximum bytes read from a spliced connection, and buffered until the other one accepts them.
+#: Maximum bytes read from a spliced connection at a time.
 SPLICED_BYTES = 64 * 1024
-#: Time limit (s) for a member to accept one write.
+#: Time limit (s) for a member to accept a byte.
 SLOW_S = 5.0
 #: Time (ms) that written bytes may stay unacknowledged.
 SILENT_MS_MAX = 10_000
@@ -38,7 +41,7 @@ BACKLOG = 256
 EXPIRE_INTERVAL_S = 0.25
 
 
-#: Maximum bytes queued for one connection, and for all connections.
+#: Maximum queued bytes of one connection, and of all.
 OUTBOX_BYTES_MAX = 8 << 20
 TOTAL_BYTES_MAX = 256 << 20
 #: Extra outbox room (bytes) for non-datagrams, so that datagrams cannot crowd out notices.
@@ -46,14 +49,15 @@ NOTICE_BYTES_MAX = 1 << 20
 #: The part of the free room that one connection may have: an eighth, and a quarter with non-datagrams.
 DATAGRAMS_SHARE, NOTICES_SHARE = 8, 4
 WRITE_BYTES = 256 * 1024
+_COUNT = struct.Struct("i")
 
 
 class Outboxes:
     """The frames queued for each connection, with a bound for each and a total bound.
 
-    A connection gets a share of the free room, so that some is left for those of other sites. A
-    datagram above a bound is dropped and counted; members retransmit it. Any other frame above it
-    closes the connection, since its member's view of the cluster would be wrong.
+    A connection gets a share of the free room: some is left for other sites. A datagram above a
+    bound is dropped and counted. Any other frame above it closes the connection, since its member's
+    view of the cluster would be wrong.
     """
 
     def __init__(self, outbox_bytes_max: int = OUTBOX_BYTES_MAX, total_bytes_max: int = TOTAL_BYTES_MAX) -> None:
@@ -90,7 +94,7 @@ class Outboxes:
         return True
 
     def next_bytes(self, client: int) -> bytes:
-        """Remove and return about WRITE_BYTES of queued frames; empty if none are queued."""
+        """Remove and return about WRITE_BYTES, or none."""
         frames = self._frames.get(client)
         if not frames:
             return b""
@@ -125,7 +129,7 @@ class _Link:
 
 
 class RouterServer:
-    """A router at one port. Its constructor binds the port, so that a conflict shows at once."""
+    """A router at one port."""
 
     def __init__(self, bind: Physical, sites: Mapping[str, Proofs | None]) -> None:
         """Bind the port. Raises ConfigurationError."""
@@ -230,8 +234,10 @@ class RouterServer:
 
     async def _send_frames(self, link: _Link) -> None:
         while data := self.outboxes.next_bytes(link.number):
-            with trio.fail_after(SLOW_S):
-                await link.stream.send_all(data)
+            try:
+                await _send_all(link.stream.socket, data)
+            except OSError as error:
+                raise trio.BrokenResourceError from error
 
     async def _expire(self) -> None:
         while True:
@@ -264,3 +270,19 @@ class RouterServer:
 
     def levels(self) -> dict[str, Level]:
         return {**self.router.levels(), **self.outboxes.levels()}
+
+
+async def _send_all(sock: trio.socket.SocketType, data: bytes) -> None:
+    """Send. Raises OSError, and TooSlowError if the other end accepts nothing for SLOW_S."""
+    rest = memoryview(data)
+    while rest:
+        unsent = _unsent_bytes(sock)
+        with trio.move_on_after(SLOW_S) as waiting:
+            rest = rest[await sock.send(rest) :]
+        if waiting.cancelled_caught and _unsent_bytes(sock) >= unsent:
+            raise trio.TooSlowError
+
+
+def _unsent_bytes(sock: trio.socket.SocketType) -> int:
+    """Return the bytes in the kernel's buffer, which takes more only when a third of it is free."""
+    return int(_COUNT.unpack(fcntl.ioctl(sock.fileno(), termios.TIOCOUTQ, bytes(_COUNT.size)))[0])

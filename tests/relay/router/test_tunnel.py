@@ -5,6 +5,7 @@ from __future__ import annotations
 import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
+from functools import partial
 
 import pytest
 import trio
@@ -195,6 +196,51 @@ async def test_a_member_that_reads_nothing_is_cut_and_the_others_do_not_wait(mon
             assert got > 50
             assert only.server.levels()["queued_bytes"].now <= server.OUTBOX_BYTES_MAX
             await until(lambda: not knows(a, B), a.receive, c.receive)
+
+
+@asynccontextmanager
+async def slow_line(place: Physical, bytes_per_s: int) -> AsyncIterator[Physical]:
+    """An address that leads to this one, from which no more than this arrives."""
+
+    async def carry(near: trio.SocketStream) -> None:
+        far = trio.socket.socket()
+        far.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 16_384)
+        await far.connect(place)
+        async with near, trio.SocketStream(far) as stream, trio.open_nursery() as both:
+
+            async def down() -> None:
+                while data := await stream.receive_some(bytes_per_s // 50):
+                    await near.send_all(data)
+                    await trio.sleep(len(data) / bytes_per_s)
+                both.cancel_scope.cancel()
+
+            both.start_soon(down)
+            async for data in near:
+                await stream.send_all(data)
+            both.cancel_scope.cancel()
+
+    async with trio.open_nursery() as nursery:
+        [listener] = await nursery.start(partial(trio.serve_tcp, carry, 0, host="127.0.0.1"))
+        yield Physical("127.0.0.1", listener.socket.getsockname()[1])
+        nursery.cancel_scope.cancel()
+
+
+async def test_a_member_that_reads_as_fast_as_a_slow_line_allows_is_not_cut(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "SLOW_S", 0.3)
+    async with router(ring=RING) as only, slow_line(only.place, 500_000) as line:
+        with tunnels([only.place], A) as (a,), tunnels([line], B) as (b,):
+            await until(lambda: bool(knows(a, B) and knows(b, A)), a.receive, b.receive)
+            lost = only.server.outboxes
+
+            def turn() -> None:
+                a.send([(place_of(B), bytes(60_000))] * 10)
+                a.receive()
+                b.receive()
+
+            await until(lambda: lost.lost_datagrams > 0, turn)
+            with trio.move_on_after(2):
+                await until(lambda: not knows(a, B), turn)
+            assert (only.server.router.refused["slow"], b.links.statistics().connected) == (0, 1)
 
 
 async def test_a_silent_stranger_is_cut_after_a_timeout_and_an_invalid_one_at_once(monkeypatch: pytest.MonkeyPatch) -> None:
