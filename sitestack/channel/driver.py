@@ -12,7 +12,6 @@ from dataclasses import dataclass
 
 import trio
 
-from sitestack.channel.clock import StackClock
 from sitestack.journal.recorder import Recorder
 from sitestack.model.address import Physical
 from sitestack.model.errors import LocalError
@@ -21,6 +20,7 @@ from sitestack.model.frame import Frame
 from sitestack.stack.stack import Datagram, Stack
 from sitestack.stack.turn import Shell, TurnLoop
 from sitestack.transport import Transport
+from sitestack.transport.clock import StackClock
 
 #: Minimum seconds between two records of the drop counters in the journal.
 DROPS_INTERVAL_S = 1.0

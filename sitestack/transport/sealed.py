@@ -16,6 +16,7 @@ from sitestack.seal.key_ring import KeyRing
 from sitestack.seal.proofs import Proofs
 from sitestack.seal.seal import Seal
 from sitestack.transport import Transport
+from sitestack.transport.clock import StackClock
 from sitestack.transport.watch import Report, WatchDesk, Watcher
 
 #: Seconds without reading after all arrived datagrams were rejected: a wake-up costs fifty times as
@@ -32,13 +33,14 @@ class SealedTransport:
         self.carrier = carrier
         self._count_drop = count_drop
         self._refused_all = False
+        self._clock = StackClock()
         # counters restart at zero, and none may repeat with one key
         self._seal = Seal(
             proofs.cluster,
             proofs.ring,
             secrets.token_bytes(SENDER_ID_BYTES),
             lambda: secrets.token_bytes(NONCE_BYTES),
-            trio.current_time(),
+            self._clock.now(),
         )
 
     def use_ring(self, ring: KeyRing) -> None:
@@ -64,7 +66,7 @@ class SealedTransport:
         arrived = self.carrier.receive()
         if not arrived:
             return arrived
-        opened = self._seal.open(arrived, trio.current_time())
+        opened = self._seal.open(arrived, self._clock.now())
         for reason, count in opened.drops.items():
             self._count_drop(reason, count)
         self._refused_all = bool(opened.drops) and not opened.datagrams
@@ -74,7 +76,7 @@ class SealedTransport:
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Seal each datagram, and each copy of a fan-out separately; send all."""
-        seal, now = self._seal.seal, trio.current_time()
+        seal, now = self._seal.seal, self._clock.now()
         self.carrier.send([(to, seal(data, now)) for to, data in datagrams])
 
     def close(self) -> None:

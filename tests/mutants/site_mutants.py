@@ -406,7 +406,7 @@ SITE = (
     trap(
         "U4-clock",
         "the stack's clock does not count the time for which its machine was suspended",
-        "sitestack/channel/clock.py",
+        "sitestack/transport/clock.py",
         "            self.slept_s = slept_s\n",
         "            pass\n",
         "tests/sitestack/channel/test_driver.py::test_after_a_suspension_an_old_unicast_is_given_up_and_not_sent_again",

@@ -16,7 +16,6 @@ from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
 from relay.node.events import LOGGED
-from sitestack.channel import clock
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig
@@ -25,6 +24,7 @@ from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.events import NarrowPath, Unreached
 from sitestack.model.message import Scope
+from sitestack.transport import clock
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.channels import take
 from tests.harness.sockets import free_port

@@ -13,9 +13,7 @@ import trio.testing
 from trio.testing import MockClock
 
 from sitestack.assembly import build_stack
-from sitestack.channel import clock
 from sitestack.channel.channel import Channel
-from sitestack.channel.clock import STEP_S, StackClock
 from sitestack.channel.driver import STREAM_TURNS, TURN_S_MAX, Driver, DriverStatistics
 from sitestack.config import lan
 from sitestack.layers.unicast import UnicastStatistics
@@ -25,6 +23,8 @@ from sitestack.model.events import Connect
 from sitestack.model.frame import Frame
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Datagram
+from sitestack.transport import clock
+from sitestack.transport.clock import STEP_S, StackClock
 from sitestack.transport.memory import MemoryNetwork, MemoryTransport
 from sitestack.wire.codec import FRAMES_MAX
 from tests.harness.channels import members, take

@@ -16,7 +16,7 @@ from sitestack.model.address import Physical
 from sitestack.seal.envelope import OVERHEAD_BYTES
 from sitestack.seal.key_ring import KeyRing, SiteKey
 from sitestack.seal.proofs import Proofs
-from sitestack.transport import Transport
+from sitestack.transport import Transport, clock
 from sitestack.transport.memory import MemoryNetwork
 from sitestack.transport.sealed import REFUSED_PAUSE_S, SealedTransport
 from sitestack.transport.tcp import TcpTransport
@@ -84,6 +84,25 @@ async def test_a_copied_datagram_is_refused_by_its_receiver_and_by_a_restarted_o
     questions = [data for data, _ in wire.receive()]
     assert len(questions) == 1
     assert len(questions[0]) <= len(sealed)
+
+
+async def test_a_copy_from_before_a_suspension_of_the_receiver_is_late(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The layers above have forgotten their past by then."""
+    slept_s, network = 1_000.0, MemoryNetwork()
+    monkeypatch.setattr(clock, "suspended_s", lambda: slept_s)
+    a, b, wire = Sealed(network.open()), Sealed(network.open()), network.open()
+    a.say(HELLO)
+    settle(a, b)
+    network.allow = lambda _, to: to != b.place
+    a.say(b"overtaken")
+    network.allow = lambda *_: True
+    overtaken, _ = wire.receive()[-1]
+    a.say(b"newer")
+    settle(a, b)
+    slept_s += 250.0
+    wire.send([(b.place, overtaken)])
+    settle(b)
+    assert (b.heard, b.drops["seal_late"]) == ([HELLO, b"newer"], 1)
 
 
 async def test_each_restart_uses_a_new_sender_id() -> None:

@@ -1,7 +1,7 @@
-"""The clock of a member's stack: monotonic seconds that include the time of a suspended machine.
+"""The clock of a member's stack and seal: monotonic seconds that include the time of a suspended machine.
 
 CLOCK_MONOTONIC, which trio uses, stops while a machine sleeps; CLOCK_BOOTTIME counts that time, and
-so have the peers. A suspension is to the stack like a pause of the process.
+so have the peers. A suspension is like a pause of the process.
 """
 
 from __future__ import annotations
