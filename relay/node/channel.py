@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import AsyncIterator, Callable, Container
-from contextlib import AbstractContextManager, asynccontextmanager, nullcontext
+from contextlib import AbstractContextManager, asynccontextmanager, closing, nullcontext
 from dataclasses import dataclass, replace
 from os import PathLike
 from pathlib import Path
@@ -352,10 +352,10 @@ async def open_channel(
     with _disk(local, config) as disk:
         relay_layer = RelayLayer(local, config.relay_layer(), disk)
         stack = build_stack(local, config, relay_layer=relay_layer, shares_state=shares_state, sealed=sealed)
-        carrier = await make_transport(local, config, keys, stack, transport)
-        relayed = RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys)
-        async with member(relayed, names) as channel:
-            yield channel
+        with closing(await make_transport(local, config, keys, stack, transport)) as carrier:
+            relayed = RelayChannel(local, stack, carrier, config, recorder, state, credentials, site_keys)
+            async with member(relayed, names) as channel:
+                yield channel
 
 
 def require_secured(config: NodeConfig, insecure: bool) -> None:

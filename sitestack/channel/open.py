@@ -6,7 +6,7 @@ import random
 import socket
 import time
 from collections.abc import AsyncIterator, Callable, Sequence
-from contextlib import asynccontextmanager
+from contextlib import asynccontextmanager, closing
 from typing import Any, TypeVar
 
 import trio
@@ -69,9 +69,9 @@ async def open_channel(
     recorder = make_recorder(local, config, journal)
     state = shared_state(get_state, set_state)
     stack = build_stack(local, config, shares_state=state is not None, sealed=keys is not None)
-    carrier = await make_transport(local, config, keys, stack, transport)
-    async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
-        yield channel
+    with closing(await make_transport(local, config, keys, stack, transport)) as carrier:
+        async with member(Channel(local, stack, carrier, config, recorder, state), names) as channel:
+            yield channel
 
 
 def require_trio(package: str) -> None:
@@ -207,4 +207,3 @@ async def member(channel: C, names: HostNames) -> AsyncIterator[C]:
     finally:
         if channel.rendezvous is not None:
             channel.rendezvous.links.close()
-        channel.transport.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import os
 import random
 from collections.abc import AsyncIterator, Mapping
@@ -11,6 +12,7 @@ from dataclasses import dataclass, replace
 import pytest
 import trio
 
+from sitestack.channel import channel as channels_module
 from sitestack.channel.channel import Channel
 from sitestack.channel.open import open_channel, open_transport
 from sitestack.config import SiteConfig, local
@@ -258,6 +260,20 @@ async def test_each_channel_that_cannot_share_a_transport_is_refused_in_one_sent
         with pytest.raises(ConfigurationError, match="a tunnel cannot be shared"):
             async with open_transport(routed):
                 pass
+
+
+async def test_a_channel_without_a_descriptor_for_its_routers_leaves_nothing_behind(monkeypatch: pytest.MonkeyPatch) -> None:
+    def fail(*_: object) -> None:
+        raise OSError(errno.EMFILE, os.strerror(errno.EMFILE))
+
+    async with processes("udp", False, 1) as [p]:
+        with monkeypatch.context() as full:
+            full.setattr(channels_module, "find_rendezvous", fail)
+            with pytest.raises(OSError, match="Too many open files"):
+                async with p.channel("one", "A"):
+                    pass
+        async with p.channel("one", "A") as a:
+            assert p.transport.clusters == (a.site,)
 
 
 async def test_sixteen_channels_share_a_transport_and_no_more() -> None:
