@@ -134,7 +134,7 @@ class RouterLink:
         self.lost_bytes += len(self.waiting)
         self.waiting.clear()
         self.changed = self.changed or self.listed or bool(self.others)
-        self.others, self.listed, self._asked_at = {}, False, None
+        self.others, self.listed, self._asked_at, self._told = {}, False, None, set()
         self._pause(why, now)
 
     def _pause(self, why: str, now: float) -> None:
@@ -231,7 +231,6 @@ class RouterLink:
 
     def _register(self, now: float) -> None:
         self._refresh_at = now + REFRESH_S
-        self._told.clear()
         entry = routing.pack_entry(self._registrant.entry, self._registrant.proofs)
         self.write(framed(routing.REGISTER, entry) + framed(routing.QUERY))
 
@@ -252,6 +251,7 @@ class RouterLink:
             stale = [each for each in self.others if each not in self._told]
             for each in stale:
                 del self.others[each]
+            self._told.clear()
             self.changed = self.changed or bool(stale) or not self.listed
             self.listed = True
         elif kind != routing.PONG:

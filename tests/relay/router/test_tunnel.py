@@ -19,7 +19,7 @@ from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing, SiteKey
-from sitestack.seal.proofs import PROOF_BYTES, Proofs
+from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport import router_link
 from sitestack.transport.router_link import Registrant, RouterLinks
 from sitestack.transport.tunnel import TunnelTransport, place_of
@@ -265,6 +265,23 @@ async def test_a_router_that_sends_an_invalid_frame_is_dropped_and_used_again(fr
             only.server._carry_out([Say([1], framed(frame))])
             await until(lambda: "no router of this site sends this" in a.links.problem(), a.receive)
             await until(lambda: a.links.links[0].connected == 2 and a.links.has_answer(), a.receive)
+
+
+async def test_a_list_that_is_slower_than_the_next_query_loses_no_member() -> None:
+    with socket.create_server(ANY_PORT) as slow:
+        links = RouterLinks([Physical(*slow.getsockname())], Registrant("NYC", Entry(A, "A", ()), None), 1 << 20)
+        [link] = links.links
+        links.poll()
+        near, _ = slow.accept()
+        there = [framed(routing.PRESENT, routing.pack_entry(Entry(each, repr(each), ()), None)) for each in (B, C)]
+        near.sendall(framed(routing.challenge(bytes(NONCE_BYTES))) + framed(routing.welcome(None, b"", b"")) + there[0])
+        await until(lambda: B in link.others, links.poll)
+        link._register(0.0)
+        near.sendall(there[1] + framed(routing.listed(2)))
+        await until(links.has_answer, links.poll)
+        near.close()
+        assert link.others.keys() == {B, C}
+        links.close()
 
 
 async def test_a_router_that_is_not_there_costs_no_wait_beside_one_that_is() -> None:
