@@ -110,11 +110,14 @@ class Portal:
     def acquire(self) -> None:
         with self._lock:
             if self._thread is None:
-                begun = threading.Event()
-                thread = threading.Thread(target=self._run, args=(begun,), name="sitestack portal", daemon=True)
+                begun, failed = threading.Event(), list[BaseException]()
+                thread = threading.Thread(target=self._run, args=(begun, failed), name="sitestack portal", daemon=True)
                 thread.start()
                 self._thread = thread
                 begun.wait()
+                if failed:
+                    self._thread = None
+                    raise failed[0]
             self._users += 1
 
     def release(self) -> None:
@@ -130,9 +133,13 @@ class Portal:
         """Begin anew in a forked process, which has no thread."""
         self._lock, self._users, self._thread, self._token = threading.Lock(), 0, None, None
 
-    def _run(self, begun: threading.Event) -> None:
+    def _run(self, begun: threading.Event, failed: list[BaseException]) -> None:
         try:
             trio.run(self._serve, begun)
+        except OSError as error:
+            if begun.is_set():
+                raise
+            failed.append(error)
         finally:
             begun.set()  # also if it cannot begin
 
