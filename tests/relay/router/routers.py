@@ -30,19 +30,21 @@ class Served:
         self._run()
 
     def _run(self) -> None:
-        self._scope = trio.CancelScope()
-        self._nursery.start_soon(self._serve, self.server, self._scope)
+        self._scope, self._ended = trio.CancelScope(), trio.Event()
+        self._nursery.start_soon(self._serve, self.server, self._scope, self._ended)
 
-    async def _serve(self, server: RouterServer, scope: trio.CancelScope) -> None:
+    async def _serve(self, server: RouterServer, scope: trio.CancelScope, ended: trio.Event) -> None:
         with scope:
             await server.serve()
+        ended.set()
 
     def kill(self) -> None:
         """End it as a kill would: the members notice that their connections close."""
         self._scope.cancel()
 
-    def start_again(self) -> None:
-        """Start a new router at the same port; it knows no member."""
+    async def start_again(self) -> None:
+        """Start a new router at the port of the killed one; it knows no member."""
+        await self._ended.wait()
         self.server = RouterServer(self.place, self._sites)
         self._run()
 

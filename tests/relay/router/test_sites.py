@@ -91,7 +91,7 @@ async def test_without_a_router_for_longer_than_a_member_may_be_silent_the_view_
                 async with trio.open_nursery() as nursery:
                     nursery.start_soon(send_and_take, channels, 0, 50)
                     await trio.sleep(2 * (detection.timeout_s + detection.verify_timeout_s))
-                    only.start_again()
+                    await only.start_again()
                 assert [channel.view for channel in channels] == [view] * 3
 
 
@@ -105,7 +105,7 @@ async def test_the_only_router_is_started_again_and_nothing_is_lost() -> None:
                 only.kill()
                 nursery.start_soon(send_and_take, channels, 50, 50)
                 await trio.sleep(0.3)
-                only.start_again()
+                await only.start_again()
             assert only.server.router.registered >= 3
             assert channels[0].view == view
 

@@ -114,7 +114,7 @@ async def test_a_restarted_router_registers_all_members_again() -> None:
     async with two_members() as (routers, a, b):
         routers[0].kill()
         await until(lambda: knows(a, B) == knows(b, A) == 1, a.receive, b.receive)
-        routers[0].start_again()
+        await routers[0].start_again()
         await until(lambda: knows(a, B) == knows(b, A) == 2, a.receive, b.receive)
         assert len(routers[0].server.router.registry) == 2
         assert a.links.problem() == ""

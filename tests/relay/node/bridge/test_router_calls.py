@@ -98,7 +98,7 @@ async def test_the_link_moves_to_the_other_router_when_its_own_is_killed_and_not
                 await until(lambda: sum(bool(each.server.router.switchboard.splices()) for each in places) == 1)
                 [used] = [each for each in places if each.server.router.switchboard.splices()]
                 used.kill()
-            used.start_again()
+            await used.start_again()
             # Until both wait at the killed router again, so that the other one may be killed next.
             await until(lambda: all(channels[at].statistics().bridge.routers_waiting == 2 for at in (0, 2)))
         assert [channel.problems().get("relay.bridge.routers") for channel in channels] == [None] * 4
@@ -110,7 +110,7 @@ async def test_the_only_router_is_started_again_under_load_and_nothing_is_lost(k
             nursery.start_soon(send_and_take, channels, b"meanwhile", 50)
             only.kill()
             await until(lambda: bool(channels[0].problems().get("relay.bridge.routers")))
-            only.start_again()
+            await only.start_again()
         assert only.server.router.switchboard.spliced > 0
 
 
@@ -168,7 +168,7 @@ async def test_a_router_that_did_not_serve_a_site_is_reported_until_it_starts_ag
             else:
                 half.kill()
                 await until(lambda: not calls.waiting)
-                half.start_again()
+                await half.start_again()
                 await until(lambda: bool(calls.waiting))
             assert calls.problem() == ""
             nursery.cancel_scope.cancel()
