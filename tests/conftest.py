@@ -37,6 +37,8 @@ class Zone(trio.abc.HostnameResolver):
         self.asked = 0
         #: True: no query is answered.
         self.silent = False
+        #: True: the system starts no thread for a query.
+        self.exhausted = False
 
     async def getaddrinfo(
         self, host: bytes | None, port: Any, family: int = 0, type: int = 0, proto: int = 0, flags: int = 0
@@ -44,6 +46,8 @@ class Zone(trio.abc.HostnameResolver):
         self.asked += 1
         if self.silent:
             await trio.sleep_forever()
+        if self.exhausted:
+            raise RuntimeError("can't start new thread")
         name = (host or b"").decode()
         if name not in self.hosts:
             raise socket.gaierror(socket.EAI_NONAME, "Name or service not known")

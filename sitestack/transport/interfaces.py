@@ -185,7 +185,7 @@ def interface_index(host: str) -> int:
     return next((index for address, _, index in _ipv6_addresses() if address == host), 0)
 
 
-#: Attempts to find a free UDP port whose number is also free in TCP.
+#: Attempts to find a port that is free in UDP and in TCP.
 ATTEMPTS_MAX = 64
 #: Connections that may wait to be accepted; the system drops more, and their clients retry.
 PENDING_MAX = 64
@@ -257,9 +257,7 @@ def why_not_bound(error: OSError, host: str, port: int, protocol: str = "UDP") -
 
 class Names:
     """Host names with ports, and their last known addresses, which stay in use during an outage of the
-    name server.
-
-    An unknown name is no error.
+    name server. Unknown names are no error.
     """
 
     def __init__(self, names: Iterable[Physical], versions: Collection[int] = (4, 6)) -> None:
@@ -301,6 +299,6 @@ class Names:
     async def _look_up(self, name: Physical) -> None:
         try:
             answers = await trio.socket.getaddrinfo(name.host, name.port, self._family, socket.SOCK_DGRAM)
-        except (OSError, UnicodeError):  # unknown, unanswered, or not a valid name
+        except (OSError, UnicodeError, RuntimeError):  # unknown, unanswered, invalid, or no thread is left
             return
         self._known[name] = tuple(sorted({Physical(str(answer[4][0]), name.port): None for answer in answers}))

@@ -235,7 +235,7 @@ class Bridge:
     async def _dial(self, site: str, address: Physical) -> None:
         """Connect to a peer, whose host name is looked up each time."""
         stream: trio.SocketStream | None = None
-        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError):
+        with trio.move_on_after(self._config.dial_timeout_s), suppress(OSError, ValueError, RuntimeError):
             if address in self._routers:
                 stream = await self._routers.call(address, site)
             else:

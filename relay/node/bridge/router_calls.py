@@ -113,7 +113,7 @@ async def conversation(place: Physical, site: str, proofs: Proofs | None) -> Asy
 async def _connect(place: Physical) -> trio.SocketStream:
     try:
         return await trio.open_tcp_stream(place.host, place.port)
-    except (OSError, ValueError) as error:  # an invalid host name
+    except (OSError, ValueError, RuntimeError) as error:  # an invalid host, or no thread
         cause: BaseException = error.__cause__ or error
         while isinstance(cause, BaseExceptionGroup):
             cause = cause.exceptions[0]

@@ -157,6 +157,16 @@ async def test_moved_pods_are_reported_and_a_failed_name_server_changes_no_addre
         nursery.cancel_scope.cancel()
 
 
+async def test_names_keep_their_addresses_while_no_thread_can_look_them_up(autojump_clock: MockClock, zone: Zone) -> None:
+    names = Names([POD])
+    zone.hosts["relay.nyc"] = ["10.0.0.1"]
+    await names.find(10.0)
+    zone.exhausted = True
+    with trio.move_on_after(11.0):
+        await names.follow(5.0, lambda addresses: pytest.fail("nothing has changed"))
+    assert (zone.asked, names.addresses()) == (3, at("10.0.0.1"))
+
+
 async def test_addresses_are_not_looked_up_again(autojump_clock: MockClock, zone: Zone) -> None:
     names = Names([Physical("10.0.0.1", 7601)])
     zone.hosts["10.0.0.1"] = ["10.0.0.1"]

@@ -180,3 +180,9 @@ async def test_a_name_server_that_does_not_answer_costs_no_more_than_a_call(zone
     peer = Physical("relay.sfo", 7700)
     assert await dial(peer) == DialFailed("SFO", peer)
     assert trio.current_time() - began < 5.0
+
+
+async def test_without_a_thread_to_look_up_the_name_a_dial_fails(zone: Zone) -> None:
+    zone.exhausted = True
+    peer = Physical("relay.sfo", 7700)
+    assert await dial(peer) == DialFailed("SFO", peer)
