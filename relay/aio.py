@@ -104,3 +104,5 @@ class Leader(Lock):
                 await self.release()
                 if cancelled is not None:
                     raise cancelled
+            if not at_work.cancelled() and (failure := at_work.exception()) is not None:
+                raise failure

@@ -178,6 +178,24 @@ def test_a_leader_on_asyncio_that_is_cancelled_twice_ends_its_duty_and_no_longer
     asyncio.run(test())
 
 
+def test_an_error_of_a_duty_that_no_longer_leads_is_raised_on_asyncio() -> None:
+    async def test() -> None:
+        async with two_on_asyncio() as (one, _):
+            leader = relay.aio.Leader(one, "boss")
+
+            async def lead(token: int) -> None:
+                try:
+                    await leader.release()
+                    await asyncio.sleep(LIMIT_S)
+                finally:
+                    raise ValueError(token)
+
+            with pytest.raises(ValueError, match=r"^\d+$"):
+                await asyncio.wait_for(leader.run(lead), 5)
+
+    asyncio.run(test())
+
+
 def test_locks_on_threads_exclude_each_other() -> None:
     with two_on_threads() as (one, other):
         held: list[int] = []
