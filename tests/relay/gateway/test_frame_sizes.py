@@ -61,11 +61,13 @@ def test_a_message_too_large_for_the_peer_is_a_gap_there_and_keeps_the_link() ->
 def test_a_unicast_too_large_for_the_peer_is_reported_to_its_sender(sender: int) -> None:
     world, nyc, sfo = unequal()
     here, there = nyc.members[sender], sfo.members[1]
-    for text in ("before", FITS, TOO_MUCH, "after"):
+    for text in ("before", FITS, TOO_MUCH, "after", TOO_MUCH, "last"):
         here.send(text, dest=proxy(there))
     world.run(0.5)
-    assert there.words == ["before", FITS, "after"]
-    assert told(here) == [(3, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
+    assert there.words == ["before", FITS, "after", "last"]
+    assert told(here) == [(n, Failure.TOO_LARGE, Certainty.NOT_DELIVERED) for n in (3, 5)]
+    assert nyc.relay.drops["relay_unicast_too_large"] == 2
+    assert here.layer.unicasts.sender.pending_bytes == 0
     assert "bridge_length" not in sfo.relay.drops
 
 

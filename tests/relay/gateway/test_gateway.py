@@ -6,7 +6,7 @@ import random
 
 import pytest
 
-from relay.events import BridgeConnected, Dial, Duty, Misconfigured, Role
+from relay.events import BridgeConnected, Duty, Misconfigured, Role
 from relay.gateway.config import GatewayConfig
 from relay.gateway.wire import HOPS_MAX, Ack, Bye, Data, Heartbeat, Hello, RemoteUnicast, Routed, State
 from relay.replica.entries import RemoteBaseline, RemoteGap, RemoteView, SiteVector, UnicastReply
@@ -14,7 +14,7 @@ from relay.replica.remote_site import LINEAGES_MAX
 from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
 from sitestack.model.message import Batch, Scope, pack_body
-from tests.harness.relay.member import Member, places
+from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import D, E, F, Puppet, alone, alone_and_greeted, data, hello, remote_view
 from tests.harness.relay.world import leave, two_linked_sites, two_sites
 
@@ -46,27 +46,6 @@ def test_two_sites_that_call_each_other_at_once_keep_one_and_the_same_connection
     assert list(a.pipes) == [numbers[a]], "the site with the lower name dialed it"
     assert [pipe.connection for pipe in a.pipes.values()] == list(d.pipes)
     assert sorted(a.words) == sorted(d.words) == ["n", "s"]
-
-
-@pytest.mark.conforms("USR-2")
-def test_all_addresses_are_called_until_the_site_is_linked_and_again_after_it_was_lost() -> None:
-    world, nyc, _ = two_sites(1)
-    world.part("NYC", "SFO")
-    calls: list[Dial] = []
-    world.watch = lambda member, event: calls.append(event) if isinstance(event, Dial) and member is nyc.relay else None
-    world.run(0)
-    assert [call.address for call in calls] == list(places("SFO"))
-    world.run(60)
-    assert 60 / 5 * 8 * 0.5 < len(calls) < 60 / 5 * 8 * 3, "with back-off, and for ever"
-    world.heal()
-    world.run(10)
-    assert "SFO" in linked(nyc.relay)
-    calls.clear()
-    world.run(60)
-    assert calls == []
-    world.break_links("NYC", "SFO")
-    world.run(1)
-    assert "SFO" in linked(nyc.relay)
 
 
 def linked(member: Member) -> list[str]:

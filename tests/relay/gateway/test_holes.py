@@ -116,13 +116,6 @@ def test_gaps_are_sent_per_origin_and_do_not_delay_other_origins() -> None:
     assert said == [(D, 1, 2), (E, 1, 1), (F, 7, 7), (E, 2, 2), (E, 3, 4), (F, 8, 8)]
 
 
-def test_a_rewind_tells_it_again() -> None:
-    link = Link(holding(RUNS, {E: 10}))
-    for _ in range(2):
-        link.sender.rewind(SiteVector({E: 5}))
-        assert link.tells() == [(6, 7), 8, (9, 10)]
-
-
 def test_what_a_peer_acknowledges_during_a_replay_is_not_sent_again_and_keeps_no_window_full() -> None:
     """STATE and ACK pass the first transmission: the peer would drop the second one and acknowledge nothing."""
     link = Link(holding([(E, n) for n in (1, 2, 3)], {E: 3}))

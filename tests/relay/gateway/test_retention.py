@@ -162,14 +162,6 @@ def test_a_site_with_no_peers_left_holds_no_entries() -> None:
     assert len(m.layer.state.buffer) == 0
 
 
-def test_a_peer_that_one_restarted_member_has_more_is_held_for_at_once_by_all() -> None:
-    world, nyc, _ = begin("SFO")
-    join(nyc, "B", "LON", "SFO")
-    world.run(1)
-    assert held_for(nyc) == ("LON", "SFO")
-    assert "'SFO', its site to 'LON' and 'SFO'" in problems(nyc.relay)[0]
-
-
 def test_merged_parts_hold_entries_for_the_sites_of_either_part() -> None:
     world, sites = sites_of({"NYC": 2, "SFO": 1, "LON": 1}, buffer=BufferConfig(budget_age_s=AGE_S))
     nyc = sites["NYC"]

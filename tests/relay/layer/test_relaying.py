@@ -237,15 +237,3 @@ def test_a_relay_of_another_peer_than_the_one_that_was_called_is_refused() -> No
     puppet.say(hello(site="LAX"))
     assert not puppet.open
     assert nyc.relay.drops["hello_wrong_site"] == 1
-
-
-@pytest.mark.conforms("REL-14")
-def test_a_chunk_that_is_not_taken_closes_the_link() -> None:
-    """F24, where the link is: the kernel of the other end has hung."""
-    world, nyc = alone(write_s=5.0)
-    puppet = Puppet(nyc).greet()
-    nyc.relay.send("x")
-    world.mute = True
-    world.run(30)
-    assert not puppet.open
-    assert nyc.relay.drops["link_stuck"] == 1

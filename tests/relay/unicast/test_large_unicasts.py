@@ -116,30 +116,6 @@ def test_it_is_uncertain_when_another_attempt_may_have_come_to_something() -> No
 # -- all together --------------------------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("sender", [0, 1])
-def test_one_larger_than_the_queue_of_the_link_arrives_and_blocks_nothing(sender: int) -> None:
-    world, nyc, sfo = linked(unicast_bytes_max=1_000)
-    there = sfo.members[1]
-    for text in ("before", "x" * 5_000, "after"):
-        nyc.members[sender].send(text, dest=proxy(there))
-    world.run(3)
-    assert there.words == ["before", "x" * 5_000, "after"]
-    assert failures(nyc.members[sender]) == []
-
-
-@pytest.mark.parametrize("sender", [0, 1])
-def test_an_oversized_unicast_is_reported_at_once_and_blocks_no_other(sender: int) -> None:
-    world, nyc, sfo = linked(frame_bytes_max=5_000)
-    here, there = nyc.members[sender], sfo.members[1]
-    for text in ("before", "x" * 6_000, "after", "y" * 6_000, "last"):
-        here.send(text, dest=proxy(there))
-    world.run(0.1)
-    assert there.words == ["before", "after", "last"]
-    assert told(here) == [(2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED), (4, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)]
-    assert nyc.relay.drops["relay_unicast_too_large"] == 2
-    assert here.layer.unicasts.sender.pending_bytes == 0
-
-
 def test_an_oversized_unicast_that_waited_for_a_link_is_reported_once_it_is_up() -> None:
     """At the relay itself the answer comes while the rest of what waited is being forwarded."""
     world, nyc, sfo = two_sites(2, gateway={"link": LinkConfig(frame_bytes_max=5_000)})

@@ -440,6 +440,7 @@ def test_a_leaving_member_acknowledges_first_and_a_view_change_waits_for_no_repl
 def test_for_many_senders_it_waits_no_longer() -> None:
     _world, nyc = alone()
     unicasts = nyc.relay.layer.unicasts
+    assert (unicasts.acknowledge(0.0), unicasts.reply_due) == ([], None), "none is owed"
     for n in range(REPLIES_MAX):
         assert unicasts.acknowledge(0.0) == []
         origin = Address(bytes([1]) * 14 + n.to_bytes(2))
@@ -447,11 +448,3 @@ def test_for_many_senders_it_waits_no_longer() -> None:
     unicasts.acknowledge(0.0)
     assert not unicasts.receiver.owed
     assert unicasts.reply_due is None
-
-
-def test_no_acknowledgement_is_due_while_none_is_owed() -> None:
-    receiver = UnicastReceiver("NYC", D)
-    assert not receiver.owed
-    _world, nyc = alone()
-    assert nyc.relay.layer.unicasts.acknowledge(5.0) == []
-    assert nyc.relay.layer.unicasts.reply_due is None
