@@ -89,22 +89,6 @@ def test_a_stopped_dialer_makes_no_calls() -> None:
     assert calls.deadline() is None
 
 
-@pytest.mark.conforms("USR-2")
-def test_after_a_link_that_the_other_side_refused_the_pauses_grow_on() -> None:
-    """A stale relay has its HELLO answered each time, and refused: that is no reason to call in haste."""
-    calls, now, times = dialer(), 0.0, []
-    while now < 60.0:
-        for site, address in calls.due(now):
-            calls.linked(site)
-            calls.lost(site, now, hasty=False)
-            calls.failed(site, address, now)
-            times.append(now)
-        due = calls.deadline()
-        assert due is not None
-        now = max(now, due)
-    assert 20 < len(times) < 80
-
-
 def test_a_place_that_is_added_is_called_at_once_one_that_is_gone_no_more_and_the_rest_as_before() -> None:
     peers: dict[str, tuple[Place, ...]] = {"SFO": (D, E)}
     calls = Dialer(peers, RETRY_S, RETRY_S_MAX, random.Random(1))

@@ -12,7 +12,7 @@ from relay.gateway.session import LinkSession
 from relay.gateway.window import LinkWindow
 from relay.gateway.wire import Heartbeat
 from tests.harness.relay.puppet import numbers
-from tests.relay.gateway.test_session import drain, frames, greet, session
+from tests.relay.gateway.test_session import frames, greet, session
 
 MIB = 1 << 20
 MOST = 32 * MIB
@@ -123,9 +123,3 @@ def test_a_link_sends_no_more_than_its_maximum_rate_and_nothing_waits_for_long(r
     assert numbers(frames(b"".join(data for _, data in chunks))) == list(range(1, 61))
     last = chunks[-1]
     assert frames(last[1]) == [Heartbeat()], "an idle link sends heartbeats as ever"
-
-
-def test_without_a_maximum_rate_a_chunk_follows_the_other_at_once() -> None:
-    link = session(payloads=[bytes(100)] * 60)
-    greet(link)
-    assert len(drain(link)) > 5

@@ -18,6 +18,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap
 from sitestack.model.state_events import Baseline
 from sitestack.model.view import SubView, View, ViewId
+from tests.harness.messages import present
 from tests.harness.relay.member import Member, received
 from tests.harness.relay.puppet import D, E, F, batch
 from tests.harness.relay.site import FakeSite
@@ -131,9 +132,8 @@ def test_a_merged_lineage_replaces_those_it_joins() -> None:
     assert len(nyc.relay.layer.state.remotes["SFO"].lineages) == 2
     sfo.merge(other)
     world.run(3)
-    assert sfo.view is not None
     for member in nyc.members:
-        assert list(member.layer.state.remotes["SFO"].lineages) == [sfo.view.lineage]
+        assert list(member.layer.state.remotes["SFO"].lineages) == [present(sfo.view).lineage]
     nyc.relay.send("x")
     world.run(1)
     assert [len(member.layer.state.buffer) for member in nyc.members] == [0] * 4
@@ -160,9 +160,8 @@ def test_nothing_is_held_for_a_part_that_was_given_up_and_has_merged() -> None:
     sfo.name = "SFO"
     sfo.merge(other)
     world.run(3)
-    assert sfo.view is not None
     for member in nyc.members:
-        assert list(member.layer.state.remotes["SFO"].lineages) == [sfo.view.lineage]
+        assert list(member.layer.state.remotes["SFO"].lineages) == [present(sfo.view).lineage]
         assert len(member.layer.state.buffer) == 0
     assert [member.words[-1] for member in sfo.members] == ["x"] * 6
 
@@ -171,12 +170,10 @@ def test_a_part_that_did_not_get_the_merge_view_is_held_for_again() -> None:
     """The commit reached the other part only, and the two lost each other again; this one continues in its lineage."""
     world, nyc, sfo, other = split_sfo()
     world.run(3)
-    assert sfo.view is not None
-    assert other.view is not None
-    lineage = other.view.lineage
-    sfo.install(subviews=tuple(SubView(view.id, view.members, view.lineage) for view in (sfo.view, other.view)))
+    views = present(sfo.view), present(other.view)
+    sfo.install(subviews=tuple(SubView(view.id, view.members, view.lineage) for view in views))
     world.run(3)
-    assert nyc.relay.layer.state.remotes["SFO"].lineages[lineage].epoch is not None
+    assert nyc.relay.layer.state.remotes["SFO"].lineages[views[1].lineage].epoch is not None
     other.name = "SFO, cut off"
     world.part("NYC", other.name)
     nyc.relay.send("1")

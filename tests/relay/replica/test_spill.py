@@ -16,7 +16,7 @@ from relay.replica.spill import Spill
 from relay_lab.simulation.process import MemoryDisk
 from sitestack.model.frame import Frame
 from sitestack.model.gap import Gap, GapReason
-from tests.harness.messages import batch_of
+from tests.harness.messages import batch_of, present
 from tests.harness.relay.member import Member
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, two_linked_sites, two_sites
@@ -53,10 +53,8 @@ def gaps_after_healing(world: World, sfo: FakeSite) -> list[tuple[int, int, GapR
     return gaps(sfo.members[1])
 
 
-def spilled(member: Member) -> int:
-    spill = member.layer.state.buffer.spill
-    assert spill is not None
-    return len(spill)
+def spill_of(member: Member) -> Spill:
+    return present(member.layer.state.buffer.spill)
 
 
 @pytest.mark.parametrize("order", ["at once", "twice"])
@@ -89,11 +87,8 @@ def test_a_relay_reads_a_bounded_part_of_its_disk_in_a_turn() -> None:
         world.turn()
         world.now += 0.01
     world.part("NYC", "SFO")
-    spill = nyc.relay.layer.state.buffer.spill
-    assert spill is not None
-    assert len(spill) == 1
-    disk = spill._disk
-    assert isinstance(disk, MemoryDisk)
+    assert len(spill_of(nyc.relay)) == 1
+    disk = nyc.relay.disk
     world.heal()
     read, dues, has = list[int](), list[float | None](), len(sfo.relay.words)
     while len(sfo.relay.words) == has:
@@ -135,39 +130,22 @@ def test_a_site_that_was_never_linked_receives_spilled_entries_too() -> None:
     assert sfo.members[1].words == words
 
 
-def test_the_view_that_has_an_origin_arrives_before_its_first_message() -> None:
-    """G5, also when both were spilled."""
+def test_the_messages_of_a_member_arrive_between_the_views_that_have_it() -> None:
+    """G5, also when its messages and the views before and after them were spilled."""
     world, nyc, sfo = cut_off(2)
-    publish(world, nyc.relay, *range(20))
+    words = publish(world, nyc.relay, *range(20))
     newcomer = nyc.join("C")
-    publish(world, newcomer, *range(20, 40))
-    world.heal()
-    world.run(10)
+    words += publish(world, newcomer, *range(20, 40))
+    nyc.kill(newcomer)
+    words += publish(world, nyc.relay, *range(40, 60))
+    assert gaps_after_healing(world, sfo) == []
     seen = sfo.members[1].events
-    views = [[each.original for each in event.members] if isinstance(event, GlobalView) else [] for event in seen]
-    shown = next(at for at, members in enumerate(views) if newcomer.address in members)
-    frames = [event.batch if isinstance(event, Frame) else None for event in seen]
-    spoke = next(at for at, batch in enumerate(frames) if batch is not None and batch.origin == newcomer.address)
-    assert shown < spoke
-    assert gaps(sfo.members[1]) == []
-
-
-def test_the_last_messages_of_a_member_arrive_before_the_view_without_it() -> None:
-    """G5 again: both were spilled, the view after the words."""
-    world, nyc, sfo = cut_off(3)
-    gone = nyc.members[2]
-    words = publish(world, gone, *range(20))
-    nyc.kill(gone)
-    words += publish(world, nyc.relay, *range(20, 40))
-    world.heal()
-    world.run(10)
-    seen = sfo.members[1].events
-    frames = [event.batch if isinstance(event, Frame) else None for event in seen]
-    last = max(at for at, batch in enumerate(frames) if batch is not None and batch.origin == gone.address)
+    frames = [(at, event.batch) for at, event in enumerate(seen) if isinstance(event, Frame)]
+    spoke = [at for at, batch in frames if batch is not None and batch.origin == newcomer.address]
     views = [(at, event) for at, event in enumerate(seen) if isinstance(event, GlobalView) and "NYC" in event.components]
-    without = [at for at, view in views if gone.address not in [each.original for each in view.members]]
-    assert without
-    assert last < min(without)
+    shown = [at for at, view in views if newcomer.address in [each.original for each in view.members]]
+    assert min(shown) < min(spoke)
+    assert max(spoke) < min(at for at, _ in views if at > max(shown)), "the view without it"
     assert sfo.members[1].words == words
 
 
@@ -200,9 +178,9 @@ def test_a_trim_larger_than_the_disk_keeps_its_newest_entries() -> None:
 def test_spilled_entries_expire_without_new_messages() -> None:
     world, nyc, sfo = cut_off(spill=SpillSettings(bytes=1 << 20, age_s=16.0))
     words = publish(world, nyc.members[1], *range(30))
-    assert spilled(nyc.relay) >= 2, "a segment covers a part of the age"
+    assert len(spill_of(nyc.relay)) >= 2, "a segment covers a part of the age"
     world.run(20)
-    assert not spilled(nyc.relay)
+    assert not spill_of(nyc.relay)
     [(first, last, reason)] = gaps_after_healing(world, sfo)
     assert (first, reason) == (1, GapReason.BUDGET)
     assert sfo.members[1].words == words[last:]
@@ -214,8 +192,7 @@ def test_only_entries_that_a_full_disk_refused_are_a_gap_with_its_reason() -> No
     disk = nyc.relay.disk
     disk.room = disk.used
     words += publish(world, nyc.members[1], *range(20, 40))
-    spill = nyc.relay.layer.state.buffer.spill
-    assert spill is not None
+    spill = spill_of(nyc.relay)
     assert "No space left" in spill.problem
     disk.room = None
     words += publish(world, nyc.members[1], *range(40, 60))
@@ -249,9 +226,7 @@ def test_a_segment_that_cannot_be_read_is_an_exact_gap(damage: str) -> None:
     assert reason is GapReason.DISK
     assert 1 < first < last < 70
     assert sfo.members[1].words == words[: first - 1] + words[last:]
-    spill = nyc.relay.layer.state.buffer.spill
-    assert spill is not None
-    assert spill.damage
+    assert spill_of(nyc.relay).damage
 
 
 def test_a_member_that_joined_later_reports_entries_it_never_held_as_a_gap() -> None:
@@ -297,7 +272,7 @@ def test_senders_wait_for_a_site_in_replay_only_if_the_spill_lacks_room(room: bo
             break
         world.turn()
         world.now += 0.01
-    assert spilled(nyc.relay), "the replay goes on"
+    assert spill_of(nyc.relay), "the replay goes on"
     for n in range(60, 90):
         nyc.members[1].send(f"{n}")
         world.turn()
@@ -366,7 +341,7 @@ def test_skipped_spilled_entries_are_sent_without_new_messages_of_their_origin(b
         assert sorted([*heard, *missing], key=int) == words
         assert heard == sorted(heard, key=int)
         assert heard[-1] == words[-1]
-    assert not spilled(nyc.relay)
+    assert not spill_of(nyc.relay)
 
 
 def test_a_site_that_is_taken_offline_frees_the_disk() -> None:
