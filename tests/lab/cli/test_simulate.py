@@ -61,27 +61,22 @@ def test_a_case_reaches_another_process_as_it_is() -> None:
     assert pickle.loads(pickle.dumps(case)) == case
 
 
-def test_a_violation_fails_and_names_the_seed(run: Run, twice: None) -> None:
+def test_a_violation_fails_and_names_the_seed_and_the_command_that_repeats_it(
+    run: Run, twice: None, stored: Path, tmp_path: Path
+) -> None:
     code, out, _ = run("simulate", "--seeds", "7", "--json")
     answer = json.loads(out)
     assert code == 1
     assert (answer["seeds"], answer["violations"]) == (1, [{"seed": 7, "again": "--seeds 7", "what": "L2 at A: twice"}])
     assert answer["trace_hash"] == f"{7:064x}"
-    code, out, _ = run("simulate", "--seeds", "7")
+    saved = tmp_path / "saved.json"
+    code, out, _ = run("simulate", "--seeds", "7", "--save-plan", saved)
     assert code == 1
     assert "seed 7: L2 at A: twice" in out
-
-
-def test_a_failure_states_the_command_that_repeats_it(run: Run, twice: None, stored: Path) -> None:
-    assert "relay simulate --seeds 7 --trace FILE" in run("simulate", "--seeds", "7").out
+    assert "relay simulate --seeds 7 --trace FILE" in out
+    assert from_text(saved.read_text(encoding="utf-8")).why == "L2 at A: twice"
     assert "relay simulate --seeds 7 --plan large --shrink" in run("simulate", "--seeds", "7", "--plan", "large").out
     assert f"relay simulate {stored} --shrink --save-plan FILE" in run("simulate", stored).out
-
-
-def test_shrinking_and_a_trace_do_not_go_together(run: Run, tmp_path: Path) -> None:
-    code, _, error = run("simulate", "--seeds", "7", "--shrink", "--trace", str(tmp_path / "trace"))
-    assert code == 2
-    assert "--shrink runs many plans and leaves no trace; give --trace afterwards." in error
 
 
 def test_a_trace_goes_to_the_file(run: Run, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
@@ -106,10 +101,19 @@ def test_a_saved_plan_is_the_plan_of_the_seed_and_runs_like_it(run: Run, tmp_pat
         assert json.loads(first.out)[name] == json.loads(again.out)[name]
 
 
-def test_a_saved_failing_plan_names_its_violation(run: Run, twice: None, tmp_path: Path) -> None:
-    file = tmp_path / "plan.json"
-    assert run("simulate", "--seeds", "7", "--save-plan", file).code == 1
-    assert from_text(file.read_text(encoding="utf-8")).why == "L2 at A: twice"
+@pytest.mark.parametrize(
+    ("options", "told"),
+    [
+        ("--seeds 7 --shrink --trace FILE", "--shrink runs many plans and leaves no trace; give --trace afterwards."),
+        ("STORED --seeds 3", "a FILE contains the plan; remove --seeds and --plan."),
+        ("STORED --plan large", "a FILE contains the plan; remove --seeds and --plan."),
+    ],
+)
+def test_options_that_do_not_go_together_are_refused(run: Run, stored: Path, tmp_path: Path, options: str, told: str) -> None:
+    paths = {"STORED": stored, "FILE": tmp_path / "trace"}
+    code, _, error = run("simulate", *[paths.get(option, option) for option in options.split()])
+    assert code == 2
+    assert told in error
 
 
 def test_an_invalid_plan_file_is_refused_with_a_sentence(run: Run, tmp_path: Path) -> None:
@@ -119,13 +123,6 @@ def test_an_invalid_plan_file_is_refused_with_a_sentence(run: Run, tmp_path: Pat
     assert (code, out) == (2, "")
     assert error == f"relay: {file}: plan.seed: is missing.\n"
     assert "nowhere.json" in run("simulate", tmp_path / "nowhere.json").err
-
-
-@pytest.mark.parametrize("option", [("--seeds", "3"), ("--plan", "large")])
-def test_a_plan_file_with_a_seed_or_plan_option_is_refused(run: Run, stored: Path, option: tuple[str, str]) -> None:
-    code, _, error = run("simulate", stored, *option)
-    assert code == 2
-    assert "a FILE contains the plan; remove --seeds and --plan." in error
 
 
 @pytest.mark.long

@@ -12,7 +12,7 @@ import pytest
 from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig
 from relay_lab.drills import local as module
-from relay_lab.drills.layout import Detours, Discovery, Ports, draw_group, merged, reserved_ports, write_configurations
+from relay_lab.drills.layout import Detours, Discovery, Ports, draw_group, reserved_ports, write_configurations
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.local import LocalVenue, refuse_links, takes_wires
 from relay_lab.drills.member import Earlier, find_earlier
@@ -38,11 +38,7 @@ def test_members_are_named_site_by_site() -> None:
         *[("NYC", name) for name in "ABC"],
         *[("SFO", name) for name in "DEF"],
     ]
-
-
-def test_there_are_names_for_more_members_than_letters() -> None:
-    names = [seat.name for seat in seat_members(SITES, 20)]
-    assert len(set(names)) == 40
+    assert len({seat.name for seat in seat_members(SITES, 20)}) == 40, "more than letters"
 
 
 def test_each_member_knows_where_all_members_of_the_other_site_listen(tmp_path: Path) -> None:
@@ -116,10 +112,6 @@ def test_a_drill_changes_single_keys_of_the_configuration(tmp_path: Path) -> Non
     config = configs[Seat("NYC", "A")]
     assert config.relay.budget.entries == 7
     assert config.relay.bridge.peers["SFO"][0].port == ports.bridges[Seat("SFO", "B")]
-
-
-def test_configurations_are_merged_key_by_key() -> None:
-    assert merged({"a": {"b": 1, "c": 2}}, {"a": {"c": 3}, "d": 4}) == {"a": {"b": 1, "c": 3}, "d": 4}
 
 
 def drill(*harm: tuple[Any, str]) -> Drill:

@@ -142,6 +142,8 @@ def test_a_drill_can_forbid_lost_links() -> None:
 
 RESTART = Action("restart", target="NYC.A", at_s=1)
 LOAD = DrillLoad(rate=10, seconds=4)
+#: How long the load waits for actions at most.
+LONGEST_S = LOAD.seconds + EXTRA_S_MAX
 
 
 class SlowPlace(FakePlace):
@@ -177,44 +179,27 @@ async def load(plan: DrillPlan, place: SlowPlace, join_s: float) -> tuple[_Run, 
     return run, place, place.last_s - began
 
 
-async def test_the_load_ends_when_it_is_due_if_all_has_taken_effect(autojump_clock: trio.testing.MockClock) -> None:
-    run, place, lasted_s = await loaded(0.5)
-    assert lasted_s == pytest.approx(LOAD.seconds, abs=0.2)
-    assert {name: len(lines) for name, lines in place.fed.items()} == {"C": 40, "F": 40}
-    assert run._unexercised() == ()
+LATE = ("The load had ended before restart NYC.A took effect.",)
 
 
-async def test_the_load_lasts_until_the_last_action_has_taken_effect(autojump_clock: trio.testing.MockClock) -> None:
-    run, place, lasted_s = await loaded(20.0)
-    assert lasted_s == pytest.approx(21 + AFTER_S, abs=0.5)
-    assert len(set(place.fed["C"])) == len(place.fed["C"]) == pytest.approx(230, abs=5)
-    assert run._unexercised() == ()
-
-
-async def test_the_load_waits_for_an_action_that_comes_later_than_it_should_end(autojump_clock: trio.testing.MockClock) -> None:
-    run, _, lasted_s = await loaded(0.5, method=(Action("restart", target="NYC.A", at_s=9),))
-    assert lasted_s == pytest.approx(9.5 + AFTER_S, abs=0.5)
-    assert run._unexercised() == ()
-
-
-async def test_an_action_that_comes_too_late_was_not_exercised(autojump_clock: trio.testing.MockClock) -> None:
-    """The drill acts more than two minutes after the end of its load, so its result is not one under load."""
-    late = Action("restart", target="NYC.A", at_s=LOAD.seconds + EXTRA_S_MAX + 1)
-    run, _, lasted_s = await loaded(0.5, method=(late,))
-    assert lasted_s == pytest.approx(LOAD.seconds + EXTRA_S_MAX, abs=0.5)
-    assert run._unexercised() == ("The load had ended before restart NYC.A took effect.",)
-
-
-async def test_an_action_for_the_time_after_the_load_does_not_lengthen_it(autojump_clock: trio.testing.MockClock) -> None:
-    run, _, lasted_s = await loaded(20.0, method=(Action("restart", target="NYC.A", at_s=5, after_load=True),))
-    assert lasted_s == pytest.approx(LOAD.seconds, abs=0.2)
-    assert run._unexercised() == ()
-
-
-async def test_an_action_that_outlasts_the_load_is_not_exercised(autojump_clock: trio.testing.MockClock) -> None:
-    run, _, lasted_s = await loaded(300.0)
-    assert lasted_s == pytest.approx(LOAD.seconds + EXTRA_S_MAX, abs=0.2)
-    assert run._unexercised() == ("The load had ended before restart NYC.A took effect.",)
+@pytest.mark.parametrize(
+    ("join_s", "action", "lasts_s", "unexercised"),
+    [
+        pytest.param(0.5, RESTART, LOAD.seconds, (), id="all has taken effect"),
+        pytest.param(20.0, RESTART, 21 + AFTER_S, (), id="the last action takes effect later"),
+        pytest.param(0.5, replace(RESTART, at_s=9), 9.5 + AFTER_S, (), id="an action comes later"),
+        pytest.param(20.0, replace(RESTART, at_s=5, after_load=True), LOAD.seconds, (), id="an action is for afterwards"),
+        pytest.param(300.0, RESTART, LONGEST_S, LATE, id="an action outlasts the load"),
+        pytest.param(0.5, replace(RESTART, at_s=LONGEST_S + 1), LONGEST_S, LATE, id="an action comes too late"),
+    ],
+)
+async def test_the_load_lasts_until_all_actions_have_taken_effect_and_not_for_ever(
+    autojump_clock: trio.testing.MockClock, join_s: float, action: Action, lasts_s: float, unexercised: tuple[str, ...]
+) -> None:
+    run, place, lasted_s = await loaded(join_s, method=(action,))
+    assert lasted_s == pytest.approx(lasts_s, abs=0.5)
+    assert run._unexercised() == unexercised
+    assert len(set(place.fed["C"])) == len(place.fed["C"]) == pytest.approx(LOAD.rate * lasts_s, abs=5)
 
 
 async def test_lines_of_ones_own_are_not_made_more_of(autojump_clock: trio.testing.MockClock) -> None:

@@ -176,11 +176,6 @@ async def test_a_joining_member_is_no_sender(
     assert sites.sender_of("NYC") == C
 
 
-async def test_a_late_leave_is_a_problem_of_the_run(sites: Sites) -> None:
-    await sites.act(Action("leave", target="NYC.C"))
-    assert sites.problems == ["C was late."]
-
-
 async def test_a_link_between_sites_is_all_pairs_of_their_members(sites: Sites) -> None:
     await sites.act(Action("cut", link="NYC > SFO"))
     assert set(place_of(sites).links) == {(one, other) for one in "ABC" for other in "DEF"}

@@ -118,11 +118,7 @@ def test_another_order_in_a_site_is_seen() -> None:
     verdicts = judge([log(A, [send(A, 1, 1), *one]), log(B, [send(B, 1, 1), *reversed(one)])])
     assert {(each.lost, each.reordered) for each in verdicts} == {(0, 0)}
     assert not order_agrees(verdicts)
-
-
-def test_sites_may_differ_in_order() -> None:
-    one = [deliver(A, 1, 1), deliver(B, 1, 1)]
-    assert order_agrees(judge([log(A, one), log(D, list(reversed(one)))]))
+    assert order_agrees(judge([log(A, one), log(D, list(reversed(one)))])), "sites may differ"
 
 
 def test_only_messages_to_all_sites_count() -> None:

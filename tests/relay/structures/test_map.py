@@ -339,14 +339,6 @@ async def test_bad_keys_values_names_codecs_and_updates_are_refused() -> None:
                 await encoded.put("k", 1)
 
 
-async def test_tombstones_are_removed_once_every_site_has_reported(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("relay.structures.map_replica.SWEEP_S", 0.2)
-    async with maps() as (_, opened):
-        await opened["A"].put("k", b"v")
-        await opened["D"].delete("k")
-        await until(lambda: not any(each.replica.state.entries for each in opened.values()))
-
-
 async def test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_their_gap(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -384,11 +376,3 @@ async def test_a_time_to_live_below_a_millisecond_expires() -> None:
         await one.update("l", lambda _: b"v", ttl_s=0.0005)
         await trio.sleep(0.01)
         assert dict(one.items()) == {}
-
-
-async def test_values_have_a_codec() -> None:
-    async with two_sites() as (_, channels), Map(channels["A"], "m", encode=str.encode, decode=bytes.decode) as one:
-        await one.put("k", "größe", ttl_s=60)
-        assert one.get("k") == "größe"
-        assert "k" in one
-        assert "l" not in one
