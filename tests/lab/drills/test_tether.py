@@ -16,6 +16,7 @@ import pytest
 
 from relay_lab.drills.blockable import BLOCK, UNBLOCK
 from relay_lab.drills.tether import afterwards, tie
+from tests.harness.messages import present
 
 #: Seconds within which tied processes end after their parent.
 END_S = 2.0
@@ -79,8 +80,7 @@ def assert_gone(pids: Sequence[int]) -> None:
 @pytest.mark.parametrize("child", CHILDREN)
 def test_a_child_ends_with_its_killed_parent_and_not_with_the_thread_that_started_it(child: str) -> None:
     with subprocess.Popen([sys.executable, "-c", PARENT, CHILDREN[child]], stdout=subprocess.PIPE, text=True) as parent:
-        assert parent.stdout is not None
-        pid = int(parent.stdout.readline())
+        pid = int(present(parent.stdout).readline())
         watchers = children_of(pid)
         time.sleep(0.2)
         assert is_running(pid)
@@ -92,13 +92,11 @@ def test_the_command_keeps_its_process_id_arguments_and_exit_code_and_leaves_no_
     program = "import os, sys; print(os.getpid(), *sys.argv[1:], flush=True); sys.stdin.read(); raise SystemExit(7)"
     command = tie([sys.executable, "-c", program, "a b", "--c"])
     with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdin is not None
-        assert process.stdout.readline() == f"{process.pid} a b --c\n"
+        assert present(process.stdout).readline() == f"{process.pid} a b --c\n"
         watchers = children_of(process.pid)
         assert len(watchers) == 1
-        process.stdin.close()
-        assert process.stdout.read() == ""  # the watcher does not hold the pipe
+        present(process.stdin).close()
+        assert present(process.stdout).read() == ""  # the watcher does not hold the pipe
         assert process.wait() == 7
         assert_gone(watchers)
 
@@ -138,12 +136,11 @@ def process() -> Iterator[subprocess.Popen[bytes]]:
 
 def said(process: subprocess.Popen[bytes], count: int) -> str:
     """Return the next letters of its output."""
-    assert process.stdout is not None
-    letters = b""
+    output, letters = present(process.stdout), b""
     while len(letters) < count:
-        ready, _, _ = select.select([process.stdout], [], [], LIMIT_S)
+        ready, _, _ = select.select([output], [], [], LIMIT_S)
         assert ready, "it says nothing any more"
-        letters += os.read(process.stdout.fileno(), count - len(letters))
+        letters += os.read(output.fileno(), count - len(letters))
     return letters.decode()
 
 

@@ -6,9 +6,10 @@ import asyncio
 import queue
 import threading
 import time
-from collections.abc import AsyncIterator, Iterator
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from dataclasses import replace
+from functools import wraps
 
 import pytest
 
@@ -23,6 +24,16 @@ from tests.sitestack.test_aio import stall_portal
 
 #: More than any of it takes on a busy machine.
 LIMIT_S = 30
+
+
+def on_asyncio(test: Callable[[], Coroutine[None, None, None]]) -> Callable[[], None]:
+    """Run a test on asyncio instead of trio."""
+
+    @wraps(test)
+    def run() -> None:
+        asyncio.run(test())
+
+    return run
 
 
 @asynccontextmanager
@@ -52,28 +63,26 @@ def two_on_threads() -> Iterator[tuple[relay.blocking.RelayChannel, relay.blocki
         yield one, other
 
 
-def test_a_map_on_asyncio_reads_here_writes_everywhere_and_reports_conflicts() -> None:
-    async def test() -> None:
-        conflicts: list[Conflict] = []
-        async with (
-            two_on_asyncio() as (one, other),
-            relay.aio.Map[int](one, "m", encode=lambda n: b"%d" % n, decode=int, on_conflict=conflicts.append) as mine,
-            relay.aio.Map[int](other, "m", encode=lambda n: b"%d" % n, decode=int) as theirs,
-        ):
-            assert await mine.update("k", lambda n: (n or 0) + 1) == 1
-            assert await mine.update("k", lambda n: (n or 0) + 1) == 2
-            while not conflicts:
-                await asyncio.gather(mine.put("both", 7), theirs.put("both", 8))
-            await theirs.delete("k")
-            while "k" in mine or len(theirs) != 1 or mine.get("both") != theirs.get("both"):  # noqa: ASYNC110 (no event)
-                await asyncio.sleep(0.01)
-            assert dict(mine.items()) == dict(theirs.items())
-            assert (await mine.compare()).equal
-            assert mine.conflicts == len(conflicts)
-        with pytest.raises(ChannelClosed):
-            await mine.put("k", 1)
-
-    asyncio.run(test())
+@on_asyncio
+async def test_a_map_on_asyncio_reads_here_writes_everywhere_and_reports_conflicts() -> None:
+    conflicts: list[Conflict] = []
+    async with (
+        two_on_asyncio() as (one, other),
+        relay.aio.Map[int](one, "m", encode=lambda n: b"%d" % n, decode=int, on_conflict=conflicts.append) as mine,
+        relay.aio.Map[int](other, "m", encode=lambda n: b"%d" % n, decode=int) as theirs,
+    ):
+        assert await mine.update("k", lambda n: (n or 0) + 1) == 1
+        assert await mine.update("k", lambda n: (n or 0) + 1) == 2
+        while not conflicts:
+            await asyncio.gather(mine.put("both", 7), theirs.put("both", 8))
+        await theirs.delete("k")
+        while "k" in mine or len(theirs) != 1 or mine.get("both") != theirs.get("both"):  # noqa: ASYNC110 (no event)
+            await asyncio.sleep(0.01)
+        assert dict(mine.items()) == dict(theirs.items())
+        assert (await mine.compare()).equal
+        assert mine.conflicts == len(conflicts)
+    with pytest.raises(ChannelClosed):
+        await mine.put("k", 1)
 
 
 def test_a_map_on_threads() -> None:
@@ -88,94 +97,86 @@ def test_a_map_on_threads() -> None:
             time.sleep(0.01)
 
 
-def test_a_lock_on_asyncio_passes_on_and_a_cancelled_request_does_not_hold_it() -> None:
-    async def test() -> None:
-        async with two_on_asyncio() as (one, other):
-            mine, theirs = relay.aio.Lock(one, "jobs"), relay.aio.Lock(other, "jobs")
-            async with mine as token:
-                assert (mine.token, mine.holder) == (token, one.address)
-                with pytest.raises(TimeoutError):
-                    async with asyncio.timeout(0.1):
-                        await theirs.acquire()
-            async with asyncio.timeout(LIMIT_S), relay.aio.Lock(other, "jobs") as later:
-                assert later > token
-            await mine.wait_lost()
-
-    asyncio.run(test())
+@on_asyncio
+async def test_a_lock_on_asyncio_passes_on_and_a_cancelled_request_does_not_hold_it() -> None:
+    async with two_on_asyncio() as (one, other):
+        mine, theirs = relay.aio.Lock(one, "jobs"), relay.aio.Lock(other, "jobs")
+        async with mine as token:
+            assert (mine.token, mine.holder) == (token, one.address)
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.1):
+                    await theirs.acquire()
+        async with asyncio.timeout(LIMIT_S), relay.aio.Lock(other, "jobs") as later:
+            assert later > token
+        await mine.wait_lost()
 
 
-def test_a_lock_on_asyncio_is_released_although_the_release_is_cancelled() -> None:
-    async def test() -> None:
-        async with two_on_asyncio() as (one, _):
-            lock = relay.aio.Lock(one, "jobs")
+@on_asyncio
+async def test_a_lock_on_asyncio_is_released_although_the_release_is_cancelled() -> None:
+    async with two_on_asyncio() as (one, _):
+        lock = relay.aio.Lock(one, "jobs")
 
-            async def work() -> None:
-                async with lock:
-                    stall_portal()
-                    asyncio.get_running_loop().call_later(0.05, working.cancel)
+        async def work() -> None:
+            async with lock:
+                stall_portal()
+                asyncio.get_running_loop().call_later(0.05, working.cancel)
 
-            working = asyncio.create_task(work())
-            await asyncio.wait([working])
-            assert lock.token is None
-
-    asyncio.run(test())
+        working = asyncio.create_task(work())
+        await asyncio.wait([working])
+        assert lock.token is None
 
 
-def test_a_leader_on_asyncio_does_its_duty_in_the_loop_and_ends_it_with_the_majority() -> None:
-    async def test() -> None:
-        network = MemoryNetwork()
-        led: list[str] = []
+@on_asyncio
+async def test_a_leader_on_asyncio_does_its_duty_in_the_loop_and_ends_it_with_the_majority() -> None:
+    network = MemoryNetwork()
+    led: list[str] = []
 
-        async def lead(token: int) -> None:
-            led.append("leads")
-            try:
-                await asyncio.sleep(LIMIT_S)
-            finally:
-                led.append("ended")
+    async def lead(token: int) -> None:
+        led.append("leads")
+        try:
+            await asyncio.sleep(LIMIT_S)
+        finally:
+            led.append("ended")
 
-        async def finish(token: int) -> None:
-            led.append(f"token {token > 0}")
+    async def finish(token: int) -> None:
+        led.append(f"token {token > 0}")
 
-        async with asyncio.timeout(LIMIT_S), relay.aio.open_channel(SITE, name="A", transport=network.open()) as one:
-            with pytest.raises(NoMajority):
-                await relay.aio.Lock(one, "boss").acquire()
-            leading = asyncio.create_task(relay.aio.Leader(one, "boss").run(lead))
-            async with relay.aio.open_channel(SITE, name="B", transport=network.open()):
-                while led != ["leads"]:  # noqa: ASYNC110 (no event)
-                    await asyncio.sleep(0.01)
-                leading.cancel()
-                await asyncio.wait([leading])
-                assert led == ["leads", "ended"]
-                await relay.aio.Leader(one, "boss").run(finish)
-                assert led[2:] == ["token True"]
-
-    asyncio.run(test())
-
-
-def test_a_leader_on_asyncio_that_is_cancelled_twice_ends_its_duty_and_no_longer_leads() -> None:
-    async def test() -> None:
-        async with two_on_asyncio() as (one, _):
-            leader, told = relay.aio.Leader(one, "boss"), list[str]()
-
-            async def lead(token: int) -> None:
-                try:
-                    told.append("leads")
-                    await asyncio.sleep(LIMIT_S)
-                finally:
-                    leading.cancel()
-                    await asyncio.sleep(0.1)
-                    told.append(f"ended, leads: {leader.token is not None}")
-
-            leading = asyncio.create_task(leader.run(lead))
-            while not told:  # noqa: ASYNC110 (no event)
+    async with asyncio.timeout(LIMIT_S), relay.aio.open_channel(SITE, name="A", transport=network.open()) as one:
+        with pytest.raises(NoMajority):
+            await relay.aio.Lock(one, "boss").acquire()
+        leading = asyncio.create_task(relay.aio.Leader(one, "boss").run(lead))
+        async with relay.aio.open_channel(SITE, name="B", transport=network.open()):
+            while led != ["leads"]:  # noqa: ASYNC110 (no event)
                 await asyncio.sleep(0.01)
             leading.cancel()
             await asyncio.wait([leading])
-            assert leading.cancelled()
-            assert told == ["leads", "ended, leads: True"]
-            assert leader.token is None
+            assert led == ["leads", "ended"]
+            await relay.aio.Leader(one, "boss").run(finish)
+            assert led[2:] == ["token True"]
 
-    asyncio.run(test())
+
+@on_asyncio
+async def test_a_leader_on_asyncio_that_is_cancelled_twice_ends_its_duty_and_no_longer_leads() -> None:
+    async with two_on_asyncio() as (one, _):
+        leader, told = relay.aio.Leader(one, "boss"), list[str]()
+
+        async def lead(token: int) -> None:
+            try:
+                told.append("leads")
+                await asyncio.sleep(LIMIT_S)
+            finally:
+                leading.cancel()
+                await asyncio.sleep(0.1)
+                told.append(f"ended, leads: {leader.token is not None}")
+
+        leading = asyncio.create_task(leader.run(lead))
+        while not told:  # noqa: ASYNC110 (no event)
+            await asyncio.sleep(0.01)
+        leading.cancel()
+        await asyncio.wait([leading])
+        assert leading.cancelled()
+        assert told == ["leads", "ended, leads: True"]
+        assert leader.token is None
 
 
 def test_an_error_of_a_duty_that_no_longer_leads_is_raised_on_asyncio() -> None:
@@ -251,14 +252,12 @@ def test_a_lock_on_threads_that_is_granted_as_its_thread_is_interrupted_is_relea
             lock.acquire()
 
 
-def test_a_channel_of_another_kind_is_refused_with_the_name_to_use() -> None:
-    async def test() -> None:
-        async with relay.aio.open_channel(replace(QUICK, site="NYC"), transport=MemoryNetwork().open()) as channel:
-            with pytest.raises(LocalError, match=r"use relay\.aio\.Map on asyncio, relay\.blocking\.Map on threads"):
-                relay.Map(channel, "m")  # type: ignore[arg-type]
-            with pytest.raises(LocalError, match=r"use relay\.aio\.Leader on asyncio"):
-                relay.Leader(channel, "m")  # type: ignore[arg-type]
-            with pytest.raises(ConfigurationError, match=r"relay\.Lock needs membership"):
-                relay.aio.Lock(channel, "m")
-
-    asyncio.run(test())
+@on_asyncio
+async def test_a_channel_of_another_kind_is_refused_with_the_name_to_use() -> None:
+    async with relay.aio.open_channel(replace(QUICK, site="NYC"), transport=MemoryNetwork().open()) as channel:
+        with pytest.raises(LocalError, match=r"use relay\.aio\.Map on asyncio, relay\.blocking\.Map on threads"):
+            relay.Map(channel, "m")  # type: ignore[arg-type]
+        with pytest.raises(LocalError, match=r"use relay\.aio\.Leader on asyncio"):
+            relay.Leader(channel, "m")  # type: ignore[arg-type]
+        with pytest.raises(ConfigurationError, match=r"relay\.Lock needs membership"):
+            relay.aio.Lock(channel, "m")

@@ -16,6 +16,7 @@ from relay_lab.drills.network import OPEN, Condition, Direction
 from relay_lab.drills.proxy import StreamProxy, bind_streams
 from relay_lab.drills.tether import tie
 from tests.examples.programs import new_site
+from tests.harness.messages import present
 from tests.harness.sockets import free_ports
 
 #: Writes a second at each of two sites, and different keys.
@@ -30,12 +31,10 @@ class Member:
         self.process = subprocess.Popen(tie(program), stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True, bufsize=1)
 
     def say(self, line: str) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.write(f"{line}\n")
+        present(self.process.stdin).write(f"{line}\n")
 
     async def hear(self) -> str:
-        assert self.process.stdout is not None
-        return (await trio.to_thread.run_sync(self.process.stdout.readline)).strip()
+        return (await trio.to_thread.run_sync(present(self.process.stdout).readline)).strip()
 
     def resident_bytes(self) -> int:
         pages = Path(f"/proc/{self.process.pid}/statm").read_text().split()[1]
@@ -46,8 +45,7 @@ class Member:
             yield from (words[1:] for line in log if line.endswith("\n") and (words := line.split())[0] == kind)
 
     def end(self) -> None:
-        assert self.process.stdin is not None
-        self.process.stdin.close()
+        present(self.process.stdin).close()
         assert self.process.wait(60) == 0
 
     def close(self) -> None:

@@ -18,6 +18,7 @@ from relay_lab.drills.executor import PlaceFailed
 from relay_lab.drills.network import OPEN, Condition
 from relay_lab.drills.plan import Seat
 from relay_lab.drills.wires import Met, Wires, has_wires, longer_than, open_wires, port_commands, read_met
+from tests.harness.messages import present
 from tests.lab.drills.test_tether import is_running
 
 A, B, C = (Seat("NYC", name) for name in "ABC")
@@ -79,15 +80,13 @@ async def heard(wires: Wires, sender: Seat, lengths: str) -> dict[str, list[str]
     for seat in others:
         command = [*wires.enter(seat), sys.executable, "-c", HEAR, wires.address(seat), "10"]
         ear = await trio.lowlevel.open_process(command, stdout=subprocess.PIPE)
-        assert ear.stdout is not None
-        assert await ear.stdout.receive_some() == b"ready "
+        assert await present(ear.stdout).receive_some() == b"ready "
         ears.append((seat, ear))
     places = " ".join([*[wires.address(seat) for seat in others], "239.192.0.9"])
     await trio.run_process([*wires.enter(sender), sys.executable, "-c", SEND, wires.address(sender), places, lengths])
     found = {}
     for seat, ear in ears:
-        assert ear.stdout is not None
-        told = b"".join([data async for data in ear.stdout]).decode().splitlines()
+        told = b"".join([data async for data in present(ear.stdout)]).decode().splitlines()
         await ear.wait()
         found[seat.name] = [line.removeprefix(f"{wires.address(sender)} ") for line in told]
     return found
@@ -148,8 +147,7 @@ def test_wires_are_gone_with_a_process_that_is_killed() -> None:
     if not trio.run(has_wires):
         pytest.skip("no user namespaces here, or not what wires need of the kernel: no wire was made")
     with subprocess.Popen([sys.executable, "-c", HOLD], stdout=subprocess.PIPE) as process:
-        assert process.stdout is not None
-        holders = [int(pid) for pid in process.stdout.readline().split()]
+        holders = [int(pid) for pid in present(process.stdout).readline().split()]
         assert len(holders) == 3
         process.kill()
     deadline = time.monotonic() + LIMIT_S
