@@ -18,6 +18,7 @@ from relay.node.bridge.credentials import Credentials
 from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig
 from relay.node.http.token import required_tokens
+from tests.harness.messages import present
 
 PROJECT = Path(__file__).parent.parent.parent
 COMPOSE: dict[str, Any] = yaml.safe_load((PROJECT / "docker-compose.yml").read_text(encoding="utf-8"))
@@ -50,7 +51,7 @@ def test_two_sites_of_three() -> None:
 
 
 @pytest.mark.parametrize("service", list(SERVICES))
-def test_each_service_has_no_privileges_and_a_read_only_image(service: str) -> None:
+def test_each_service_has_no_privileges_a_read_only_image_and_resource_limits(service: str) -> None:
     restricted = SERVICES[service]
     assert restricted["read_only"] is True
     assert restricted["cap_drop"] == ["ALL"]
@@ -58,6 +59,11 @@ def test_each_service_has_no_privileges_and_a_read_only_image(service: str) -> N
     assert "privileged" not in restricted
     assert "cap_add" not in restricted
     assert restricted["user"] == "10001:10001"
+    assert restricted["restart"] == ("no" if service == "audit" else "unless-stopped")
+    assert restricted["mem_limit"] in ("1g", "3g")
+    assert 0 < restricted["pids_limit"] <= 512
+    assert restricted["cpus"] == 1, "one that no machine lacks, and that does not throttle what runs in one thread"
+    assert restricted["logging"] == {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}
 
 
 def test_the_image_is_built_once_by_a_service_on_which_all_others_depend() -> None:
@@ -69,22 +75,10 @@ def test_the_image_is_built_once_by_a_service_on_which_all_others_depend() -> No
     assert list(SERVICES["keys-sfo"]["depends_on"]) == ["keys-nyc"]
 
 
-@pytest.mark.parametrize("service", list(SERVICES))
-def test_each_service_has_resource_limits(service: str) -> None:
-    limited = SERVICES[service]
-    assert limited["restart"] == ("no" if service == "audit" else "unless-stopped")
-    assert limited["mem_limit"] in ("1g", "3g")
-    assert 0 < limited["pids_limit"] <= 512
-    assert limited["cpus"] == 1, "one that no machine lacks, and that does not throttle what runs in one thread"
-    assert limited["logging"] == {"driver": "json-file", "options": {"max-size": "10m", "max-file": "3"}}
-
-
-@pytest.mark.parametrize("service", list(SERVICES))
-def test_ports_are_published_on_loopback_alone_each_once(service: str) -> None:
-    published = SERVICES[service].get("ports", [])
+def test_ports_are_published_on_loopback_alone_each_once() -> None:
+    published = [each for service in SERVICES.values() for each in service.get("ports", [])]
     assert all(each.startswith("127.0.0.1:") for each in published)
-    everywhere = [each.rpartition(":")[0] for other in SERVICES.values() for each in other.get("ports", [])]
-    assert len(set(everywhere)) == len(everywhere)
+    assert len({each.rpartition(":")[0] for each in published}) == len(published)
 
 
 @pytest.mark.parametrize("member", MEMBERS)
@@ -104,17 +98,13 @@ def test_a_member_calls_all_members_of_the_other_site(member: str) -> None:
     others = [other for other in MEMBERS if site_of(other) != site_of(member)]
     assert site == configuration(others[0]).site
     assert [place.host for place in places] == others
-    bind = configuration(others[0]).relay.bridge.bind
-    assert bind is not None
-    assert {place.port for place in places} == {bind.port}
+    assert {place.port for place in places} == {present(configuration(others[0]).relay.bridge.bind).port}
 
 
 @pytest.mark.parametrize("member", MEMBERS)
 def test_health_is_of_this_process_and_of_no_other(member: str) -> None:
     *_, url = SERVICES[member]["healthcheck"]["test"]
-    bind = configuration(member).http.bind
-    assert bind is not None
-    assert url == f"http://127.0.0.1:{bind.port}/healthz"
+    assert url == f"http://127.0.0.1:{present(configuration(member).http.bind).port}/healthz"
 
 
 def test_no_service_that_a_command_waits_for_ends_by_itself() -> None:

@@ -68,7 +68,7 @@ def test_a_page_has_a_chart_and_a_table_for_each_scenario_and_loads_nothing() ->
 
 @pytest.mark.slow
 @pytest.mark.long
-@pytest.mark.parametrize("scenario", ["relay-flat-out", "wan", "latency-at-load"])
+@pytest.mark.parametrize("scenario", ["total-order", "relay-flat-out", "wan", "latency-at-load"])
 def test_a_scenario_is_measured_and_shown(scenario: str, tmp_path: Path) -> None:
     page = tmp_path / "report.html"
     found = measure(scenario, 1.0, "--report", str(page))["ours"]["100"]

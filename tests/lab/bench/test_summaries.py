@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from relay_lab.bench.harness import describe_machine, summarise
-from tests.lab.bench.measuring import measure
 
 
 def measured(**changes: Any) -> dict[str, Any]:
@@ -47,14 +46,3 @@ def test_the_machine_is_described() -> None:
     machine = describe_machine()
     assert machine["cpus"] >= 1
     assert machine["python"].startswith("CPython 3")
-
-
-@pytest.mark.long
-def test_the_total_order_benchmark_measures_rate_latency_cpu_and_memory() -> None:
-    answer = measure("total-order", 0.3)
-    assert answer["scenario"] == "total-order"
-    numbers = answer["ours"]["100"]
-    assert numbers["rate"] > 0
-    assert 0 < numbers["p50_us"] <= numbers["p99_us"]
-    assert numbers["cpu_s_per_million"] > 0
-    assert numbers["rss_mb"] > 10

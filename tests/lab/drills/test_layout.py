@@ -118,43 +118,31 @@ def drill(*harm: tuple[Any, str]) -> Drill:
     return Drill(name="mine", method=tuple([Action(do, link=link, amount=0.5) for do, link in harm]))
 
 
+LACKS = " needs user namespaces, and of the kernel veth, bridge, sch_htb and cls_u32."
+ALONE = " can be combined only with these link faults: cut, stall, slow, mtu, heal."
+
+
 @pytest.mark.parametrize(
-    ("harm", "wired"),
+    ("harm", "wired", "refused"),
     [
-        ([("cut", "NYC.B - NYC.C")], True),
-        ([("mtu", "NYC.B - NYC"), ("heal", "NYC.B - NYC")], True),
-        ([("slow", "NYC.B - NYC"), ("cut", "NYC - SFO")], True),
-        ([("mtu", "NYC - SFO")], True),
-        ([("cut", "NYC - SFO"), ("slow", "NYC - SFO")], False),
-        ([("cut", "NYC.B - NYC.C"), ("lose", "NYC - NYC")], False),
-        ([("half-open", "NYC.B > NYC.C")], False),
-        ([], False),
+        ([("cut", "NYC.B - NYC.C")], True, []),
+        ([("mtu", "NYC.B - NYC"), ("heal", "NYC.B - NYC")], True, [f"mtu{LACKS}"]),
+        ([("slow", "NYC.B - NYC"), ("cut", "NYC - SFO")], True, [f"slow{LACKS}"]),
+        ([("mtu", "NYC - SFO")], True, [f"mtu{LACKS}"]),
+        ([("cut", "NYC - SFO"), ("slow", "NYC - SFO")], False, []),
+        ([("cut", "NYC.B - NYC.C"), ("lose", "NYC - NYC")], False, []),
+        ([("slow", "NYC.B - NYC"), ("lose", "NYC - NYC")], False, [f"slow{ALONE}"]),
+        ([("mtu", "NYC - SFO"), ("delay", "NYC - SFO")], False, [f"mtu{ALONE}"]),
+        ([("slow", "NYC - SFO"), ("lose", "NYC - NYC")], False, []),
+        ([("half-open", "NYC.B > NYC.C")], False, []),
+        ([], False, []),
     ],
 )
 def test_wires_are_for_links_inside_sites_and_long_packets_if_they_can_do_all_that_is_done(
-    harm: list[tuple[Any, str]], wired: bool
+    harm: list[tuple[Any, str]], wired: bool, refused: list[str]
 ) -> None:
     assert takes_wires(drill(*harm)) is wired
-
-
-@pytest.mark.parametrize(
-    ("harm", "told"),
-    [
-        ([("mtu", "NYC.B - NYC")], ["mtu needs user namespaces, and of the kernel veth, bridge, sch_htb and cls_u32."]),
-        (
-            [("slow", "NYC.B - NYC"), ("lose", "NYC - NYC")],
-            ["slow can be combined only with these link faults: cut, stall, slow, mtu, heal."],
-        ),
-        (
-            [("mtu", "NYC - SFO"), ("delay", "NYC - SFO")],
-            ["mtu can be combined only with these link faults: cut, stall, slow, mtu, heal."],
-        ),
-        ([("slow", "NYC - SFO"), ("lose", "NYC - NYC")], []),
-        ([("cut", "NYC.B - NYC.C")], []),
-    ],
-)
-def test_faults_that_need_wires_are_refused_without_them(harm: list[tuple[Any, str]], told: list[str]) -> None:
-    assert list(refuse_links(drill(*harm), wired=False)) == told
+    assert list(refuse_links(drill(*harm), wired=False)) == refused, "without wires"
     assert list(refuse_links(drill(*harm), wired=True)) == []
 
 

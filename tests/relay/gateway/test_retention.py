@@ -151,17 +151,6 @@ def test_a_site_that_is_taken_out_on_purpose_pins_nothing_in_the_end() -> None:
     assert [len(member.layer.state.buffer) for member in (c, d)] == [0, 0]
 
 
-def test_a_site_with_no_peers_left_holds_no_entries() -> None:
-    world, nyc, _ = begin("SFO")
-    m = join(nyc, "M")
-    nyc.kill(nyc.relay)
-    m.send("1")
-    world.run(AGE_S + 1)
-    assert (held_for(nyc), len(m.layer.state.buffer)) == ((), 0)
-    m.send("2")
-    assert len(m.layer.state.buffer) == 0
-
-
 def test_merged_parts_hold_entries_for_the_sites_of_either_part() -> None:
     world, sites = sites_of({"NYC": 2, "SFO": 1, "LON": 1}, buffer=BufferConfig(budget_age_s=AGE_S))
     nyc = sites["NYC"]

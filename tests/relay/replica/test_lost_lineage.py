@@ -6,7 +6,6 @@ import pytest
 
 from relay.gateway.config import GatewayConfig, LinkConfig
 from relay.gateway.grace import Grace
-from relay.layer import RelayConfig
 from relay.layer.statistics import RelayStatistics, SiteStatistics
 from relay.replica.config import BufferConfig
 from relay.replica.entries import RemoteView, SiteDown
@@ -127,32 +126,6 @@ def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
     nyc.relay.send("y")
     world.run(1)
     assert [len(member.layer.state.buffer) for member in nyc.members] == [1, 1]
-
-
-@pytest.mark.conforms("REL-29")
-def test_a_site_that_was_replaced_as_a_whole_is_not_behind() -> None:
-    """F29: the new site begins at "now"; for the old one entries are held for as long as the budget allows."""
-    world, nyc, sfo = two_linked_sites(2, buffer=BufferConfig(budget_age_s=60.0))
-    nyc.relay.send("old")
-    world.run(1)
-    for member in list(sfo.members):
-        sfo.kill(member)
-    del world.sites["SFO"]
-    world.run(12)
-    world.seed += 1  # other processes
-    fresh = world.site("SFO", 2, RelayConfig(gateway=sfo.config.gateway, buffer=sfo.config.buffer))
-    fresh.install()
-    world.run(3)
-    for n in range(3):
-        nyc.relay.send(f"new {n}")
-        world.run(1)
-    assert fresh.members[1].words == ["new 0", "new 1", "new 2"]
-    for member in nyc.members:
-        numbers = sfo_at(member)
-        assert (numbers.linked, numbers.behind_entries) == (member is nyc.relay, 0)
-        assert numbers.lost_parts_entries > 0
-    world.run(70)
-    assert [len(member.layer.state.buffer) for member in nyc.members] == [0, 0]
 
 
 def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() -> None:
