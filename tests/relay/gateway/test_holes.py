@@ -9,7 +9,7 @@ import pytest
 from relay.gateway.sender import LinkSender
 from relay.gateway.watermarks import Watermarks
 from relay.gateway.window import LinkWindow
-from relay.gateway.wire import Data, FrameParser
+from relay.gateway.wire import Data
 from relay.replica.config import BufferConfig
 from relay.replica.entries import HeldFor, LineageState, RelayState, RemoteBaseline, RemoteGap, RemoteState, SiteVector
 from relay.replica.gone import RUNS_MAX, Gone, Run
@@ -21,6 +21,7 @@ from sitestack.model.frame import Header
 from sitestack.model.gap import GapReason
 from sitestack.model.view import ViewId
 from tests.harness.relay.puppet import D, E, F, batch, remote_view
+from tests.relay.gateway.test_session import frames
 
 pytestmark = pytest.mark.conforms("REL-13")
 
@@ -48,14 +49,10 @@ class Link:
         self.sender.peer = "NYC"
 
     def frames(self) -> list[Header]:
-        parser = FrameParser(1 << 24)
-        found: list[Header] = []
-        while (sent := self.sender.next_frame(1 << 20, 0.0)) is not None:
-            parser.feed(sent)
-            frame = parser.next_frame()
-            assert frame is not None
-            found.append(frame)
-        return found
+        sent: list[bytes] = []
+        while (frame := self.sender.next_frame(1 << 20, 0.0)) is not None:
+            sent.append(frame)
+        return frames(b"".join(sent))
 
     def tells(self, origin: Address = E) -> list[Told]:
         """All that is ready of one origin, in order."""

@@ -130,27 +130,6 @@ def test_a_site_founded_without_peers_holds_entries_once_a_member_has_a_peer() -
     assert len(c.layer.state.buffer) == 0
 
 
-def test_a_site_that_is_taken_out_on_purpose_pins_nothing_in_the_end() -> None:
-    """All members are started anew, one after the other; the last of the old ones decides until when."""
-    world, nyc, _ = begin("LON", "SFO")
-    world.part("NYC", "LON")
-    b = nyc.join("B")
-    c = join(nyc, "C", "SFO")
-    nyc.kill(nyc.relay)
-    world.run(AGE_S + 1)
-    assert held_for(nyc) == ("LON", "SFO"), "one member has it"
-    nyc.kill(b)
-    d = join(nyc, "D", "SFO")
-    d.send("1")
-    world.run(1)
-    assert (held_for(nyc), len(d.layer.state.buffer) > 0) == (("LON", "SFO"), True)
-    world.run(AGE_S)
-    assert held_for(nyc) == ("SFO",)
-    d.send("2")
-    world.run(1)
-    assert [len(member.layer.state.buffer) for member in (c, d)] == [0, 0]
-
-
 def test_merged_parts_hold_entries_for_the_sites_of_either_part() -> None:
     world, sites = sites_of({"NYC": 2, "SFO": 1, "LON": 1}, buffer=BufferConfig(budget_age_s=AGE_S))
     nyc = sites["NYC"]

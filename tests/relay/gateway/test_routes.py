@@ -11,7 +11,7 @@ from relay.gateway.config import GatewayConfig, LinkConfig, RoutesConfig
 from relay.gateway.connections import RouteId
 from relay.gateway.routes import ROOM_BYTES, ROUTES_PER_SITE_MAX, Came, Opened
 from relay.gateway.session import ROUTE_ENDS_BYTES, LinkSession
-from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, VERSION, Data, FrameParser, Hello, Routed, State, encode
+from relay.gateway.wire import ROUTED_OVERHEAD_BYTES, VERSION, Data, Hello, Routed, State, encode
 from relay.layer import RelayConfig
 from sitestack.model.address import ProxyUUID
 from sitestack.model.message import Batch, Scope, pack_body
@@ -22,7 +22,7 @@ from tests.harness.relay.puppet import D, hello
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World
 from tests.harness.thinned import one_in
-from tests.relay.gateway.test_session import session
+from tests.relay.gateway.test_session import frames, session
 
 pytestmark = pytest.mark.conforms("REL-33")
 
@@ -362,13 +362,7 @@ def link_of(site: FakeSite, peer: str) -> LinkSession:
 
 
 def waiting(link: LinkSession) -> list[Routed]:
-    parser = FrameParser(1 << 24)
-    parser.feed(b"".join(link._routed._frames))
-    found = []
-    while (frame := parser.next_frame()) is not None:
-        assert isinstance(frame, Routed)
-        found.append(frame)
-    return found
+    return [frame for frame in frames(b"".join(link._routed._frames)) if isinstance(frame, Routed)]
 
 
 def held_back(world: World, a: FakeSite) -> RouteId:

@@ -57,27 +57,6 @@ def spill_of(member: Member) -> Spill:
     return present(member.layer.state.buffer.spill)
 
 
-@pytest.mark.parametrize("order", ["at once", "twice"])
-def test_the_next_relay_continues_the_replay_from_its_own_disk(order: str) -> None:
-    """The relay dies in the middle of the replay, and in the other case the next one as well."""
-    world, nyc, sfo = cut_off(window_bytes=256, chunk_bytes=256)
-    words = publish(world, nyc.members[2], *range(40))
-    world.heal()
-    for _ in range(1 if order == "at once" else 2):
-        before = len(sfo.relay.words)
-        for _ in range(1_000):
-            if before < len(sfo.relay.words):
-                break
-            world.turn()
-            world.now += 0.01
-        assert before < len(sfo.relay.words) < 40, "it is in the middle"
-        nyc.kill(nyc.relay)
-    world.run(30)
-    for member in sfo.members:
-        assert gaps(member) == []
-        assert member.words == words
-
-
 def test_a_relay_reads_a_bounded_part_of_its_disk_in_a_turn() -> None:
     """The other site has most of the only segment: a relay that reads all of it in one turn is silent for seconds."""
     world, nyc, sfo = cut_off(2, window_bytes=256, chunk_bytes=256)
@@ -201,17 +180,6 @@ def test_only_entries_that_a_full_disk_refused_are_a_gap_with_its_reason() -> No
     assert reason is GapReason.DISK
     assert sfo.members[1].words == words[: first - 1] + words[last:]
     assert spill.lost == last - first + 1
-
-
-@pytest.mark.parametrize("full", ["the relay, which is replaced", "another member"])
-def test_a_full_disk_costs_nothing_unless_its_member_relays(full: str) -> None:
-    world, nyc, sfo = cut_off()
-    nyc.members[0 if "relay" in full else 2].disk.room = 0
-    words = publish(world, nyc.members[1], *range(40))
-    if "relay" in full:
-        nyc.kill(nyc.relay)
-    assert gaps_after_healing(world, sfo) == []
-    assert sfo.members[1].words == words
 
 
 @pytest.mark.parametrize("damage", ["gone", "garbage"])

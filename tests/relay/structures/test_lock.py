@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import AsyncIterator, Awaitable, Callable
+from collections.abc import AsyncIterator, Callable
 from contextlib import asynccontextmanager
 from dataclasses import replace
 
@@ -13,7 +13,7 @@ from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import SecuritySettings
 from relay.structures.lock import Leader, Lock
 from sitestack.layers.membership.config import MembershipConfig
-from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, NoMajority
+from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError
 from sitestack.structures.locks import Request
 from sitestack.transport.memory import MemoryNetwork
 from tests.harness.sockets import until
@@ -70,34 +70,6 @@ async def test_a_cancelled_request_does_not_hold_the_lock() -> None:
                 await Lock(other, "jobs").acquire()
         async with Lock(one, "jobs"):
             pass
-
-
-async def test_a_leader_is_followed_by_the_next_one_and_its_duty_is_cancelled_without_the_majority() -> None:
-    network = MemoryNetwork()
-    led: list[str] = []
-    with trio.fail_after(60):
-        async with open_channel(SITE, name="A", transport=network.open()) as one, trio.open_nursery() as nursery:
-            with pytest.raises(NoMajority):
-                await Lock(one, "jobs").acquire()
-            async with open_channel(SITE, name="B", transport=network.open()) as other:
-
-                def duty(name: str) -> Callable[[int], Awaitable[None]]:
-                    async def lead(token: int) -> None:
-                        led.append(name)
-                        try:
-                            await trio.sleep_forever()
-                        finally:
-                            led.append(f"not {name}")
-
-                    return lead
-
-                nursery.start_soon(Leader(other, "boss").run, duty("B"))
-                await until(lambda: led == ["B"])
-                nursery.start_soon(Leader(one, "boss").run, duty("A"))
-                await trio.sleep(0.2)
-                assert led == ["B"]
-                nursery.cancel_scope.cancel()
-    assert led == ["B", "not B"]
 
 
 async def test_without_the_majority_option_it_is_refused_in_one_sentence() -> None:
