@@ -59,17 +59,6 @@ def test_without_multicast_all_members_of_the_site_are_named(tmp_path: Path) -> 
     assert {seed.port for seed in configs[0].discovery.initial_hosts} == {config.transport.port for config in configs[:2]}
 
 
-def test_a_reserved_port_is_still_free_for_the_bridge(tmp_path: Path) -> None:
-    seat = Seat("NYC", "A")
-    with reserved_ports([seat], "multicast") as ports:
-        bind = load_config(write_configurations(ports, tmp_path)[seat]).relay.bridge.bind
-        assert bind is not None
-        with socket.socket() as bridge:
-            bridge.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-            bridge.bind(bind)
-            bridge.listen()
-
-
 def test_a_port_of_a_member_is_reserved_in_tcp_and_free_for_the_member_in_both() -> None:
     seats = seat_members(SITES, 2)
     with reserved_ports(seats, "hosts") as ports:
@@ -79,6 +68,11 @@ def test_a_port_of_a_member_is_reserved_in_tcp_and_free_for_the_member_in_both()
                 stranger.bind(("127.0.0.1", port))
             for each in bind_pair("127.0.0.1", port):
                 each.close()
+        for port in ports.bridges.values():
+            with socket.socket() as bridge:
+                bridge.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+                bridge.bind(("127.0.0.1", port))
+                bridge.listen()
 
 
 def test_groups_are_multicast_addresses_of_this_run_alone() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from relay.events import Misconfigured
 from relay.gateway.config import GatewayConfig
 from relay.gateway.grace import Grace
 from relay.gateway.retention import Retention
@@ -17,6 +16,7 @@ from tests.harness.addresses import address, view_of
 from tests.harness.relay.member import Member, places
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, sites_of
+from tests.relay.gateway.test_gateway import said
 
 pytestmark = pytest.mark.conforms("REL-13")
 
@@ -43,10 +43,6 @@ def begin(*others: str) -> tuple[World, FakeSite, dict[str, FakeSite]]:
     sites["NYC"].relay.send("0")
     world.run(1)
     return world, sites["NYC"], sites
-
-
-def problems(member: Member) -> list[str]:
-    return [event.sentence for event in member.events if isinstance(event, Misconfigured)]
 
 
 def held_for(site: FakeSite) -> tuple[str, ...]:
@@ -97,13 +93,13 @@ def test_only_a_member_with_a_different_peer_list_reports_it_and_only_once() -> 
     m, b = join(nyc, "M", "SFO"), nyc.join("B")
     nyc.kill(nyc.relay)
     world.run(5)
-    assert [each for each in problems(m) if "configured to be" in each] == [
+    assert [each for each in said(m) if "configured to be" in each] == [
         "This member is configured to be linked to 'SFO', its site to 'LON' and 'SFO': "
         "all members of a site must have the same relay.bridge.peers and via."
     ]
-    assert problems(b) == []
+    assert said(b) == []
     alone = join(nyc, "N")
-    assert "is configured to be linked to no other site, its site to 'LON' and 'SFO'" in problems(alone)[0]
+    assert "is configured to be linked to no other site, its site to 'LON' and 'SFO'" in said(alone)[0]
 
 
 def test_a_site_founded_without_peers_holds_entries_once_a_member_has_a_peer() -> None:

@@ -9,11 +9,9 @@ from relay.gateway.session import ACK_DELAY_S
 from relay.gateway.wire import Ack, Bye, Hello, State
 from relay.replica.config import BufferConfig
 from relay.replica.entries import Acked, LinkUp, RemoteView, SiteVector
-from relay.replica.held_entries import Entry
 from relay.replica.state import ReplicatedState
 from sitestack.model.events import ViewInstalled
 from sitestack.model.view import ViewId
-from tests.harness.relay.member import Member
 from tests.harness.relay.puppet import (
     D,
     E,
@@ -29,6 +27,7 @@ from tests.harness.relay.puppet import (
     remote_view,
 )
 from tests.harness.relay.world import two_linked_sites
+from tests.relay.replica.test_budget import held
 
 pytestmark = pytest.mark.conforms("REL-14")
 
@@ -282,7 +281,7 @@ def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
     world.settle()
     puppet.say(Ack({"NYC": SiteVector({nyc.members[1].address: 3}, nyc.view.id if nyc.view else None)}))
     for member in nyc.members:
-        assert [entry.batch.first for entry in entries(member) if entry.batch] == [4]
+        assert held(member) == [4]
 
 
 def test_a_repeated_acknowledgement_is_not_sequenced() -> None:
@@ -294,8 +293,3 @@ def test_a_repeated_acknowledgement_is_not_sequenced() -> None:
     sequenced = len(nyc.stream)
     puppet.say(vector)
     assert len(nyc.stream) == sequenced
-
-
-def entries(member: Member) -> list[Entry]:
-    buffer = member.layer.state.buffer
-    return [buffer.at(position) for position in range(buffer.first, buffer.end)]

@@ -56,12 +56,9 @@ def test_missing_invalid_or_multiple_uris_name_no_site(uris: list[str]) -> None:
     assert site_named(uris) is None
 
 
-def test_an_authority_names_no_site() -> None:
-    assert read_facts(make_authority(NOW).certificate).site is None
-
-
-def test_no_certificate_outlives_its_authority() -> None:
+def test_no_certificate_outlives_its_authority_which_names_no_site() -> None:
     authority = make_authority(NOW, days=5)
+    assert read_facts(authority.certificate).site is None
     assert read_facts(make_certificate(authority, "NYC", NOW, days=10).certificate).ends == NOW.timestamp() + 5 * DAY_S
 
 

@@ -109,17 +109,13 @@ def runs(*each: tuple[int, int], origin: Address = D) -> HeldRuns:
     return HeldRuns(tuple([(origin, first, last) for first, last in each]))
 
 
-def test_nothing_is_left_out_for_a_taker_that_knows_nothing() -> None:
-    entries = HeldEntries.of(held([1, 2, 3]))
-    assert without(entries, Known(())) == entries
-    assert without(entries, Known((HeldRuns(()),))) == entries
-
-
 def test_a_batch_is_left_out_only_if_all_of_it_is_in_one_run_of_every_taker() -> None:
     entries = HeldEntries.of([HeldEntry(batch(1, count=3), None), *held([4, 5, 6]), HeldEntry(None, VIEW), *held([1], E)])
     rest = without(entries, Known((runs((1, 2), (3, 5)), runs((1, 9)), runs((4, 4), (5, 6)))))
     assert [bool(body) for body in rest.bodies] == [True, False, False, True, True]
     assert list(rest)[4].view == VIEW
+    for nothing in (Known(()), Known((HeldRuns(()),))):
+        assert without(entries, nothing) == entries
 
 
 @given(st.lists(st.tuples(st.sampled_from((D, E)), st.integers(1, 4)), max_size=30), st.randoms())

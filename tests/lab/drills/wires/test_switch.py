@@ -198,6 +198,7 @@ def test_a_cut_sends_packets_to_a_queue_without_room() -> None:
     commands = port_commands("p0", {"198.18.0.16": Condition("cut"), "198.18.0.17": OPEN})
     assert "qdisc add dev p0 parent 1:2 bfifo limit 1" in commands
     assert filters({"198.18.0.16": Condition("stall"), "198.18.0.17": OPEN}) == ["match ip src 198.18.0.16/32 flowid 1:2"]
+    assert port_commands("p0", {"198.18.0.16": OPEN}) == [], "nothing is harmed"
 
 
 def test_long_packets_are_dropped_before_the_others_are_slowed() -> None:
@@ -216,10 +217,6 @@ def test_equally_slow_links_share_one_wire_with_a_bounded_queue() -> None:
     assert [each.split(" burst")[0] for each in told[2:]] == ["1:3 htb rate 20000000bit", "1:4 htb rate 8000bit"]
     assert [each.split()[-1] for each in commands if "bfifo" in each] == ["1", "1250000", "131070"]
     assert [each.split()[-1] for each in commands if each.startswith("filter")] == ["1:3", "1:3", "1:4"]
-
-
-def test_nothing_harmed_is_nothing_to_do() -> None:
-    assert port_commands("p0", {"198.18.0.16": OPEN}) == []
 
 
 def test_dropped_and_slowed_packets_are_read_and_summed() -> None:
