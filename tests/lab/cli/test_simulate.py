@@ -225,8 +225,6 @@ def test_it_tells_where_the_faults_are(run: Run, tmp_path: Path) -> None:
     planted = json.loads(out)["planted"]
     assert sorted(each["fault"] for each in planted) == ["loss", "swap"]
     found = json.loads(run("check", tmp_path / "j", "--json").out)["violations"]
-    places = {f"{each['site']}/{each['node']}({each['uuid'][:8]})" for each in planted}
-    assert {each["where"] for each in found} == places
     assert any(f"{planted[0]['origin_site']}/{planted[0]['origin'][:8]}" in each["what"] for each in found)
     out = run("journal", "generate", tmp_path / "text", "--deliveries", 10000, "--duplicate", 2).out
     assert [line.split()[:2] for line in out.splitlines()[:2]] == [["duplicate", "at"]] * 2
