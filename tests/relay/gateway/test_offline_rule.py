@@ -25,6 +25,14 @@ def orders(site: FakeSite) -> list[list[OfflineByRule]]:
     return [[event for event in member.events if isinstance(event, OfflineByRule)] for member in site.members]
 
 
+def goes_offline(world: World, nyc: FakeSite) -> None:
+    """See that SFO is taken offline by all members after the whole time, and not before."""
+    world.run(AFTER_S - 1)
+    assert offline(nyc) == [[] for _ in nyc.members]
+    world.run(2)
+    assert offline(nyc) == [["SFO"] for _ in nyc.members]
+
+
 def linked_then_cut() -> tuple[World, FakeSite, FakeSite]:
     world, nyc, sfo = two_linked_sites(gateway=RULE)
     world.part("NYC", "SFO")
@@ -33,10 +41,7 @@ def linked_then_cut() -> tuple[World, FakeSite, FakeSite]:
 
 def test_the_relay_takes_a_site_offline_once_after_the_time_without_a_link() -> None:
     world, nyc, sfo = linked_then_cut()
-    world.run(AFTER_S - 1)
-    assert offline(nyc) == [[], [], []]
-    world.run(2)
-    assert offline(nyc) == [["SFO"]] * 3
+    goes_offline(world, nyc)
     world.heal()
     world.run(3 * AFTER_S)
     assert orders(nyc) == [[OfflineByRule("SFO", AFTER_S)], [], []]
@@ -50,10 +55,7 @@ def test_a_link_in_time_starts_the_time_again() -> None:
     world.heal()
     world.run(10)
     world.part("NYC", "SFO")
-    world.run(AFTER_S - 1)
-    assert offline(nyc) == [[], [], []]
-    world.run(2)
-    assert offline(nyc) == [["SFO"]] * 3
+    goes_offline(world, nyc)
 
 
 def test_the_next_relay_counts_anew() -> None:
@@ -61,20 +63,14 @@ def test_the_next_relay_counts_anew() -> None:
     world.run(AFTER_S - 1)
     leave(nyc)
     nyc.install()
-    world.run(AFTER_S - 1)
-    assert offline(nyc) == [[], []]
-    world.run(2)
-    assert offline(nyc) == [["SFO"]] * 2
+    goes_offline(world, nyc)
 
 
 def test_a_site_switched_online_by_an_operator_has_the_whole_time_again() -> None:
     world, nyc, _ = linked_then_cut()
     world.run(AFTER_S + 30)
     nyc.members[1].say(SwitchSite("SFO", False))
-    world.run(AFTER_S - 1)
-    assert offline(nyc) == [[], [], []]
-    world.run(2)
-    assert offline(nyc) == [["SFO"]] * 3
+    goes_offline(world, nyc)
     assert orders(nyc) == [[OfflineByRule("SFO", AFTER_S)] * 2, [], []]
 
 

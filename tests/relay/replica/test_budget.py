@@ -191,15 +191,6 @@ def test_a_site_that_lost_all_memory_receives_a_baseline_and_the_held_entries() 
     assert [frame.view.id for frame in sent if isinstance(frame, RemoteView)] == [view]
 
 
-def test_a_trim_is_an_entry_of_the_stream() -> None:
-    _world, nyc = alone()
-    for _ in range(3):
-        nyc.relay.send("x")
-    nyc.cast(Trim(2))
-    nyc.world.settle()
-    assert [held(member) for member in nyc.members] == [[3]] * 3
-
-
 def test_a_trim_keeps_what_a_waited_for_site_lacks_though_the_relay_had_another_order() -> None:
     """With `order: fifo`: the relay had A's message first, which SFO has, and trims it; here B's comes first."""
     view = remote_view(1, D)

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from relay.gateway.config import GatewayConfig, LinkConfig
+from relay.gateway.config import GatewayConfig
 from relay.gateway.grace import Grace
 from relay.layer.statistics import RelayStatistics, SiteStatistics
 from relay.replica.config import BufferConfig
@@ -126,50 +126,6 @@ def test_a_link_that_came_up_while_it_was_being_forgotten_is_held_for() -> None:
     nyc.relay.send("y")
     world.run(1)
     assert [len(member.layer.state.buffer) for member in nyc.members] == [1, 1]
-
-
-def test_strays_of_a_site_do_not_push_out_the_lineage_of_the_one_that_lives() -> None:
-    """At the bound the lineages go first that show no view, and then the one that was heard of least recently."""
-    world, nyc, sfo = two_linked_sites(2)
-    assert sfo.view is not None
-    for n in range(LINEAGES_MAX + 1):
-        world.seed += 1  # another process
-        stray = world.sites[f"SFO, stray {n}"] = FakeSite(world, "SFO", 1, sfo.config)
-        stray.install()
-        world.run(3)
-        world.vanish(stray.relay)
-        del world.sites[f"SFO, stray {n}"]
-        world.run(1)
-    for member in nyc.members:
-        lineages = member.layer.state.remotes["SFO"].lineages
-        assert list(lineages) == list(nyc.relay.layer.state.remotes["SFO"].lineages)
-        assert len(lineages) == LINEAGES_MAX
-        assert (lineages[sfo.view.lineage].view, lineages[sfo.view.lineage].epoch) == (sfo.view, sfo.view.id)
-
-
-def test_a_site_that_lost_many_relays_during_a_partition_is_replayed_without_a_gap() -> None:
-    """Each death begins a lineage, and the replay tells of all of them before that of the relay that tells."""
-    link = LinkConfig(window_bytes=4_000, chunk_bytes=1_000)
-    world, nyc, sfo = two_linked_sites(2, gateway={"link": link})
-    world.part("NYC", "SFO")
-    world.run(1)
-    sent = []
-    for n in range(LINEAGES_MAX + 2):
-        sent += [f"{n}.{each}." + "x" * 1_000 for each in range(3)]
-        for word in sent[-3:]:
-            nyc.members[1].send(word)
-        world.run(0.5)
-        nyc.kill(nyc.relay)
-        nyc.join(f"N{n}")
-        world.run(0.5)
-    world.heal()
-    world.run(10)
-    for member in sfo.members:
-        assert [word for word in member.words if word in sent] == sent
-        assert member.gaps() == []
-        assert nyc.view is not None
-        assert member.global_views()[-1].components["NYC"] == nyc.view.id
-    assert sfo.relay.layer.gateway.table.linked("NYC")
 
 
 def test_linked_lineages_are_evicted_after_those_that_never_linked() -> None:

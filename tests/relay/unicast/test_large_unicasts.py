@@ -21,7 +21,7 @@ from tests.harness.relay.puppet import D, E, Puppet, alone
 from tests.harness.relay.site import FakeSite
 from tests.harness.relay.world import World, two_linked_sites, two_sites
 from tests.relay.gateway.test_session import drain, greet, session
-from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, forwarded, proxy, unicast
+from tests.relay.unicast.test_remote_unicast import TARGET, ack, failures, forwarded, having_sent, proxy, unicast
 
 pytestmark = pytest.mark.conforms("REL-34")
 
@@ -93,9 +93,7 @@ def test_tiny_waiting_unicasts_take_no_more_memory_than_the_bound() -> None:
 
 
 def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it() -> None:
-    sender = UnicastSender(RemoteUnicastConfig())
-    for n in (1, 2, 3, 4):
-        sender.send(TARGET, unicast(n), 0.0)
+    sender = having_sent(4)
     failure, *behind = sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 2, 0, UnicastRefusal.TOO_LARGE), 0.1)
     assert failure == Unreachable(TARGET, 2, 2, Failure.TOO_LARGE, Certainty.NOT_DELIVERED)
     assert forwarded(behind) == [(1, 1, 3), (3, 1, 4)]
@@ -106,8 +104,7 @@ def test_one_that_can_never_go_is_given_up_and_the_rest_is_forwarded_without_it(
 
 
 def test_it_is_uncertain_when_another_attempt_may_have_come_to_something() -> None:
-    sender = UnicastSender(RemoteUnicastConfig())
-    sender.send(TARGET, unicast(1), 0.0)
+    sender = having_sent(1)
     sender.again(0.5)
     steps = sender.handle_reply(UnicastReply("NYC", D, "SFO", E, 1, 1, UnicastRefusal.TOO_LARGE), 0.6)
     assert steps == [Unreachable(TARGET, 1, 1, Failure.TOO_LARGE, Certainty.UNKNOWN)]

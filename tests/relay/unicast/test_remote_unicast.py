@@ -45,6 +45,14 @@ def proxy(member: Member) -> ProxyUUID:
     return ProxyUUID(member.address, member.site.name)
 
 
+def having_sent(count: int) -> UnicastSender:
+    """Return a sender with the unicasts 1 to `count` on their way."""
+    sender = UnicastSender(RemoteUnicastConfig())
+    for n in range(1, count + 1):
+        sender.send(TARGET, unicast(n), 0.0)
+    return sender
+
+
 def forwarded(steps: list[Step]) -> list[tuple[int, int, int]]:
     """Return the forwards of these steps: the number before it, the attempt, its first number."""
     return [(each.after, each.attempt, each.batch.first) for each in steps if isinstance(each, RemoteUnicast)]
@@ -66,9 +74,7 @@ def test_unacknowledged_unicasts_are_retransmitted_in_order_with_back_off() -> N
 
 @pytest.mark.conforms("REL-34")
 def test_an_acknowledgement_settles_all_up_to_it() -> None:
-    sender = UnicastSender(RemoteUnicastConfig())
-    for n in (1, 2, 3):
-        sender.send(TARGET, unicast(n), 0.0)
+    sender = having_sent(3)
     assert sender.handle_reply(ack(2), 0.5) == []
     assert sender.pending_bytes == cost_of(unicast(3))
     assert forwarded(sender.expire(5.0)) == [(0, 1, 3)]
@@ -112,9 +118,7 @@ def test_the_refusals_of_a_long_line_do_not_each_search_all_of_it() -> None:
         nonlocal calls
         calls += event == "call"
 
-    sender = UnicastSender(RemoteUnicastConfig())
-    for n in range(1, count + 1):
-        sender.send(TARGET, unicast(n), 0.0)
+    sender = having_sent(count)
     sys.setprofile(note)
     try:
         for n in range(1, count + 1):
@@ -127,9 +131,7 @@ def test_the_refusals_of_a_long_line_do_not_each_search_all_of_it() -> None:
 def test_a_long_line_is_forwarded_again_in_parts_that_grow_with_the_acknowledgements() -> None:
     """While a site is away, a retry costs the same however many wait. None is left out once it is back."""
     count = 10 * AGAIN_MAX
-    sender = UnicastSender(RemoteUnicastConfig())
-    for n in range(1, count + 1):
-        sender.send(TARGET, unicast(n), 0.0)
+    sender = having_sent(count)
     assert [n for _, _, n in forwarded(sender.expire(1.0))] == [*range(1, AGAIN_MAX + 1)]
     assert sender.send(TARGET, unicast(count + 1), 1.0) == [], "it waits its turn"
     sender.expire(3.0)
@@ -144,9 +146,7 @@ def test_a_long_line_is_forwarded_again_in_parts_that_grow_with_the_acknowledgem
 
 @pytest.mark.conforms("REL-34")
 def test_one_that_is_too_large_among_those_that_wait_their_turn_leaves_none_out() -> None:
-    sender = UnicastSender(RemoteUnicastConfig())
-    for n in range(1, AGAIN_MAX + 4):
-        sender.send(TARGET, unicast(n), 0.0)
+    sender = having_sent(AGAIN_MAX + 3)
     sender.expire(1.0)
     late = AGAIN_MAX + 2
     failure, *rest = sender.handle_reply(refusal(late, 0, UnicastRefusal.TOO_LARGE), 1.1)
@@ -156,9 +156,7 @@ def test_one_that_is_too_large_among_those_that_wait_their_turn_leaves_none_out(
 
 @pytest.mark.conforms("REL-34")
 def test_a_target_that_is_no_member_ends_the_wait_at_once() -> None:
-    sender = UnicastSender(RemoteUnicastConfig())
-    sender.send(TARGET, unicast(1), 0.0)
-    sender.send(TARGET, unicast(2), 0.0)
+    sender = having_sent(2)
     assert sender.handle_reply(refusal(1, 0, UnicastRefusal.NO_MEMBER), 0.1) == [
         Unreachable(TARGET, 1, 1, Failure.NO_MEMBER, Certainty.NOT_DELIVERED),
         Unreachable(TARGET, 2, 2, Failure.NO_MEMBER, Certainty.UNKNOWN),
@@ -179,8 +177,7 @@ def test_a_unicast_beyond_the_bound_is_reported_at_once_and_leaves_no_gap() -> N
 
 @pytest.mark.conforms("REL-34")
 def test_a_leaving_sender_reports_every_pending_unicast_as_unknown() -> None:
-    sender = UnicastSender(RemoteUnicastConfig())
-    sender.send(TARGET, unicast(1), 0.0)
+    sender = having_sent(1)
     sender.send(ProxyUUID(F, "SFO"), unicast(1), 0.0)
     assert sender.abandon() == [
         Unreachable(TARGET, 1, 1, Failure.LEFT, Certainty.UNKNOWN),
