@@ -72,8 +72,9 @@ def test_text_is_never_taken_for_markup() -> None:
 
 
 def test_numbers_stand_right_and_are_written_for_people_and_a_harmed_row_is_highlighted() -> None:
-    rows = [["A", 12345, 0.25, Figure("1.50 s")], ["B", None, 1.0, Figure("")]]
-    table = draw_table(["who", "n", "share", "since"], rows, harmed=[1])
+    table = draw_table(
+        ["who", "n", "share", "since"], [["A", 12345, 0.25, Figure("1.50 s")], ["B", None, 1.0, Figure("")]], harmed=[1]
+    )
     assert '<th>who</th><th class="n">n</th><th class="n">share</th><th class="n">since</th>' in table
     assert '<tr><td>A</td><td class="n">12,345</td><td class="n">0.2</td><td class="n">1.50 s</td>' in table
     assert '<tr class="harm"><td>B</td><td class="n"></td><td class="n">1.0</td><td class="n"></td>' in table
