@@ -15,6 +15,8 @@ from pathlib import Path
 
 import pytest
 
+from tests.deploy.test_compose_up import missing
+
 PROJECT = Path(__file__).parent.parent.parent
 DOCKERFILE = (PROJECT / "Dockerfile").read_text(encoding="utf-8")
 
@@ -136,15 +138,11 @@ def test_an_audit_runs_on_the_java_of_the_image(tmp_path: Path) -> None:
 
 @pytest.mark.slow
 def test_the_image_runs_without_rights_and_without_a_file_system_to_write_to() -> None:
-    docker = shutil.which("docker")
-    if docker is None or subprocess.run([docker, "version"], capture_output=True).returncode:
-        pytest.skip("no container engine is running here: the image was not built")
-    base = whole("relay")[0][1].split(" ")[0]
-    if all(subprocess.run([docker, *how, base], capture_output=True).returncode for how in (["image", "inspect"], ["pull"])):
-        pytest.skip(f"{base} cannot be had here: the image was not built")
-    subprocess.run([docker, "build", "--quiet", "--target", "relay", "--tag", "relay-test", "."], cwd=PROJECT, check=True)
+    if reason := missing():
+        pytest.skip(reason)
+    subprocess.run(["docker", "build", "--quiet", "--target", "relay", "--tag", "relay-test", "."], cwd=PROJECT, check=True)
     confined = ["--read-only", "--cap-drop", "ALL", "--security-opt", "no-new-privileges", "--network", "none"]
-    command = [docker, "run", "--rm", *confined, "relay-test", "node", "--print-config"]
+    command = ["docker", "run", "--rm", *confined, "relay-test", "node", "--print-config"]
     result = subprocess.run(command, capture_output=True, text=True)
     assert result.returncode == 0, result.stderr
     assert "transport:" in result.stdout

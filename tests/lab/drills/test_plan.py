@@ -145,11 +145,6 @@ def test_a_missing_package_is_reported_with_its_install_command() -> None:
     find_venue("kubernetes")
 
 
-async def test_all_drills_can_be_done_on_this_machine() -> None:
-    for name in ("disk-full", "wan-half-open", "split-site"):
-        await find_venue("local").prepare(find_drill(name))
-
-
 def test_verbs_that_containers_do_not_support_are_refused() -> None:
     twice, _ = read_drill(drill(method=[{"do": "duplicate", "link": "NYC - SFO", "amount": 0.1}]))
     assert [each.partition(":")[0] for each in compose._refuse_verbs(twice)] == ["duplicate and reorder need --on local"]

@@ -20,7 +20,6 @@ from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Header
 from sitestack.model.message import Batch, Scope, pack_body
 from tests.harness.relay.puppet import D, data, hello, numbers
-from tests.harness.relay.world import two_linked_sites
 from tests.relay.gateway.test_session import drain, frames, session
 
 ZSTD = LinkConfig(chunk_bytes=20_000, compress="zstd")
@@ -135,16 +134,3 @@ def test_a_chunk_without_negotiation_closes_the_link(mine: LinkConfig, peer: Lin
         linked(mine, peer).receive(chunk, 0.0)
     with pytest.raises(ProtocolError, match="bridge_compressed"):
         session(mine, greeting=greeting("SFO", mine)).receive(chunk, 0.0)
-
-
-def test_two_sites_relay_over_a_compressed_link() -> None:
-    world, nyc, sfo = two_linked_sites(2, gateway={"link": LinkConfig(compress="zstd")})
-    texts = [f"{n} {'text ' * 50}" for n in range(40)]
-    for text in texts:
-        nyc.members[1].send(text)
-        sfo.members[1].send(text)
-    world.run(2)
-    assert sfo.members[1].words[-80:].count(texts[0]) == 2
-    for site in (nyc, sfo):
-        for member in site.members:
-            assert sorted(member.words) == sorted(texts * 2)

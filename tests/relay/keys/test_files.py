@@ -114,21 +114,17 @@ def test_a_public_file_is_readable_by_all_and_writable_only_by_its_owner(tmp_pat
         read_public(file)
 
 
-def test_every_site_has_a_key_of_its_own(tmp_path: Path) -> None:
-    make_key_directory(tmp_path / "keys", ["NYC", "SFO"])
-    nyc, sfo = (read_key_ring(tmp_path / "keys" / site) for site in ("NYC", "SFO"))
-    assert nyc.in_use != sfo.in_use
-    assert len(nyc.keys) == len(sfo.keys) == 1
-
-
-def test_sites_are_added_and_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
+def test_sites_are_added_with_a_key_of_their_own_and_nothing_is_overwritten_without_force(tmp_path: Path) -> None:
     make_key_directory(tmp_path, ["NYC"])
     before = read_key_ring(tmp_path / "NYC")
     with pytest.raises(ConfigurationError, match="NYC: has keys already"):
         make_key_directory(tmp_path, ["SFO", "NYC"])
     assert not (tmp_path / "SFO").exists(), "refused before anything is written"
-    make_key_directory(tmp_path, ["SFO"])
-    assert read_key_ring(tmp_path / "NYC") == before
+    make_key_directory(tmp_path, ["SFO", "LON"])
+    rings = [read_key_ring(tmp_path / site) for site in ("NYC", "SFO", "LON")]
+    assert [len(ring.keys) for ring in rings] == [1, 1, 1]
+    assert len({ring.in_use for ring in rings}) == 3
+    assert rings[0] == before
     make_key_directory(tmp_path, ["NYC"], force=True)
     assert read_key_ring(tmp_path / "NYC") != before
 
