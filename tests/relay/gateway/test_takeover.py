@@ -27,7 +27,6 @@ from tests.harness.relay.puppet import (
     remote_view,
 )
 from tests.harness.relay.world import two_linked_sites
-from tests.relay.replica.test_budget import held
 
 pytestmark = pytest.mark.conforms("REL-14")
 
@@ -161,32 +160,6 @@ def test_a_lost_cast_makes_the_relay_send_its_state_again() -> None:
     assert nyc.members[1].words == ["1", "2"]
 
 
-def test_a_second_state_rewinds_the_sender() -> None:
-    world, nyc, puppet = alone_and_greeted()
-    for _ in range(4):
-        nyc.relay.send("x")
-    world.settle()
-    assert numbers(puppet.heard()) == [1, 2, 3, 4]
-    puppet.say(State({"NYC": SiteVector({nyc.relay.address: 2})}))
-    nyc.relay.send("x")
-    world.settle()
-    assert numbers(puppet.heard()) == [3, 4, 5]
-
-
-def test_entries_swallowed_by_a_flush_are_cast_again_in_order() -> None:
-    world, nyc, puppet = alone_and_greeted()
-    puppet.say(data(1))
-    nyc.blocked = True  # the sequencer below is blocked already, the layer does not know it yet
-    puppet.say(data(2))
-    nyc.block()
-    puppet.say(data(3))
-    assert nyc.relay.words == ["1"]
-    nyc.install()
-    world.settle()
-    assert [member.words for member in nyc.members] == [["1", "2", "3"]] * 3
-    assert "relay_hole" not in nyc.relay.drops
-
-
 @pytest.mark.conforms("REL-11")
 def test_a_former_coordinator_casts_nothing() -> None:
     world, nyc, puppet = alone_and_greeted()
@@ -272,16 +245,6 @@ def test_a_batch_acknowledged_before_its_arrival_is_held_for_other_sites_only(si
     for n in (1, 2):
         state.append(batch(n, E), 1.0)
         assert len(state.buffer) == held + n - 1
-
-
-def test_an_acknowledgement_trims_at_every_member_at_once() -> None:
-    world, nyc, puppet = alone_and_greeted()
-    for _ in range(4):
-        nyc.members[1].send("x")
-    world.settle()
-    puppet.say(Ack({"NYC": SiteVector({nyc.members[1].address: 3}, nyc.view.id if nyc.view else None)}))
-    for member in nyc.members:
-        assert held(member) == [4]
 
 
 def test_a_repeated_acknowledgement_is_not_sequenced() -> None:

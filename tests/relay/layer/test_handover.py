@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import random
 from dataclasses import replace
-from itertools import pairwise
 
 import pytest
 
@@ -79,22 +78,6 @@ def test_of_an_empty_buffer_nothing_is_fetched() -> None:
     fetched = BufferFetch(1 << 30)
     assert fetch(fetched, source_of(buffer_of())) == 1
     assert have(fetched) == []
-
-
-def test_the_last_chunks_get_smaller_until_that_is_no_gain_any_more() -> None:
-    """Entries written while a chunk travels are fetched too, while their number falls."""
-    buffer = buffer_of(*range(1, 11))
-    source, fetched = source_of(buffer), BufferFetch(1 << 30)
-    request: HeldRequest | None = fetched.start(A, fetched.known(), 0.0)
-    number, lefts = 10, list[int]()
-    while request is not None:
-        chunk = answer(source, request)
-        lefts.append(chunk.left_bytes)
-        request = fetched.store_chunk(chunk, 0.0)
-        number += 1
-        buffer.append(batch(number, 1_000), None, 0.0)
-    assert all(later < earlier for earlier, later in pairwise(lefts[:-1]))
-    assert lefts[-1] <= 2_000
 
 
 @pytest.mark.parametrize(("left", "goes_on"), [(CHUNK_BYTES, False), (CHUNK_BYTES + 1, True)])
