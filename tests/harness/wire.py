@@ -35,7 +35,6 @@ class Fate(Enum):
     LOSE = " (lost)"
     #: The packet travels when the test calls `release`.
     DELAY = " (delayed)"
-    DUPLICATE = " (twice)"
 
 
 @dataclass(frozen=True)
@@ -109,9 +108,6 @@ class Wire:
         fate = Fate.DELAY if (packet.source, packet.dest) in self._held else self.rule(packet)
         if fate is Fate.DELAY:
             self.delayed.append(packet)
-        elif fate is Fate.DUPLICATE:
-            self.push(packet, now)
-            self.push(packet, now)
         elif fate is Fate.PASS:
             if self._rng.random() >= self.faults.loss:
                 self.push(packet, now)

@@ -83,18 +83,6 @@ def test_a_later_joiner_is_known_to_all_once_it_is_in_the_view() -> None:
         assert group.knows(name) == "ABCDEF".replace(name, "")
 
 
-@pytest.mark.conforms("LA-12")
-def test_lost_requests_and_answers_are_recovered_by_the_next_ones() -> None:
-    group = Hosts()
-    group.site("AB")
-    group.wire.rule = lose(lambda packet: group.now < 2.9)
-    group.start("C")
-    group.run(0.3)
-    group.wire.rule = keep
-    group.run(1.0)
-    assert group.found("C") == "AB"
-
-
 # -- WHO-HAS -------------------------------------------------------------------------------------------------------------
 
 
@@ -117,37 +105,7 @@ def test_frames_that_wait_for_an_unknown_member_arrive_in_order_once(multicast: 
     assert "B -> c:1: IHave" in lines
 
 
-@pytest.mark.conforms("LA-9")
-def test_an_unanswered_who_has_is_repeated_and_finally_given_up() -> None:
-    group = Hosts()
-    group.start("A", find=False)
-    group.say("A", "B", 1, within=60.0)
-    assert transcript(group) == ["A -> all: WhoHas"] * 10
-    assert group["A"].stack.drops == {"unresolved": 1}
-
-
-@pytest.mark.conforms("LA-20")
-def test_a_member_known_to_one_other_only_is_found_through_it() -> None:
-    group = Hosts(multicast=False, discovery=DiscoveryConfig(initial_hosts=(place("C"),)))
-    for name in "ABC":
-        group.start(name, find=False)
-    inject(group, "B", "C", IHave((contact_of("B", 1),)))
-    group.say("A", "B", 1, within=1.0)
-    assert group.received("B") == [("A", 1)]
-
-
 # -- without multicast ---------------------------------------------------------------------------------------------------
-
-
-@pytest.mark.conforms("LA-19")
-def test_a_multicast_without_multicast_is_one_copy_for_each_other_member() -> None:
-    group = Hosts(multicast=False, discovery=SEEDS)
-    group.site("ABCDE")
-    group.story()
-    group.down("C", Frame(address("C"), None, (), frame_to("C", "A", 1).batch, True))
-    group.run(0.01)
-    assert sorted(str(to) for source, to, kinds in group.story() if kinds == "data") == ["a:1", "b:1", "d:1", "e:1"]
-    assert [group.received(name) for name in "ABDE"] == [[("C", 1)]] * 4
 
 
 @pytest.mark.conforms("LA-19", "LA-20")
@@ -181,34 +139,6 @@ def test_a_member_that_closes_is_forgotten_everywhere(multicast: bool) -> None:
     group.run(0.1)
     inject(group, "B", "A", IHave((contact_of("C", 1_000),)))
     assert group.knows("A") == "B"
-
-
-@pytest.mark.conforms("LA-11")
-def test_the_coordinator_invalidates_a_crashed_member_for_a_new_member() -> None:
-    group = Hosts()
-    group.site("ABC")
-    group.start("D")
-    group.run(0.5)
-    group.kill("C")
-    group.view(2, "ABD")
-    group.run(0.1)
-    assert [group.knows(name) for name in "ABD"] == ["BD", "AD", "AB"]
-
-
-@pytest.mark.conforms("LA-11")
-def test_a_late_invalidate_does_not_hurt_a_member_that_came_back() -> None:
-    group = Hosts()
-    view = group.site("ABC")
-    group.view(2, "AB")
-    group.run(0.1)
-    assert group.knows("B") == "A"
-    group["C"].view = view
-    group.view(3, "ABC")
-    group.run(0.1)
-    inject(group, "A", "B", Invalidate(address("C"), 1))
-    assert group.knows("B") == "AC"
-    group.say("B", "C", 1, within=0.1)
-    assert group.received("C") == [("B", 1)]
 
 
 @pytest.mark.conforms("LA-5")

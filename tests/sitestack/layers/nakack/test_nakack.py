@@ -125,24 +125,18 @@ def test_a_newly_noticed_gap_is_not_requested_before_its_delay() -> None:
     assert layer.expire(again) == [Down(Frame(B, A, (Retransmit(V1.id, A, ((3, 4),), False),), None, True))]
 
 
-def test_a_request_is_bounded_and_names_the_lowest_numbers_first() -> None:
-    layer = member_of_v1("B", NakAckConfig(ask_count_max=50))
+@pytest.mark.parametrize(
+    ("config", "count"), [(NakAckConfig(ask_count_max=50), 50), (NakAckConfig(), RANGES_MAX)], ids=["numbers", "a datagram"]
+)
+def test_a_request_is_bounded_and_names_the_lowest_numbers_first(config: NakAckConfig, count: int) -> None:
+    layer = member_of_v1("B", config)
     for seqno in range(2, 400, 2):
         layer.up(cast_of("A", seqno), 0.0)
     (effect,) = layer.expire(1.0)  # only numbers known when the gap was noticed
     assert effect == Down(Frame(B, A, (Retransmit(V1.id, A, ((1, 1),), False),), None, True))
     (effect,) = layer.expire(2.0)
-    assert effect == Down(Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 100, 2)), False),), None, True))
-
-
-def test_a_request_fits_into_a_datagram() -> None:
-    layer = member_of_v1("B")
-    for seqno in range(2, 400, 2):
-        layer.up(cast_of("A", seqno), 0.0)
-    layer.expire(1.0)
-    (effect,) = layer.expire(2.0)
     assert effect == Down(
-        Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 2 * RANGES_MAX, 2)), False),), None, True)
+        Frame(B, C, (Retransmit(V1.id, A, tuple((n, n) for n in range(1, 2 * count, 2)), False),), None, True)
     )
 
 

@@ -11,7 +11,6 @@ from sitestack.layers.sequencer import Forward, Sequenced, Sequencer, SequencerC
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Stable, Waiting
 from sitestack.model.frame import Frame
-from sitestack.model.message import Scope
 from sitestack.stack.layer import Down, Dropped, Up
 from tests.harness.addresses import address
 from tests.harness.group import Member
@@ -27,14 +26,6 @@ FIFO = replace(ONE_EACH, sequencer=SequencerConfig(order="fifo"))
 
 
 @pytest.mark.conforms("SEQ-1")
-def test_a_unicast_passes_without_header_and_without_a_hop_through_the_coordinator() -> None:
-    group = OrderedGroup("ABC")
-    group.say("B", b"hello", to=address("C"))
-    assert [(frame.source, frame.dest, frame.headers) for frame in group["C"].frames] == [(address("B"), address("C"), ())]
-    assert (group.streams("B").unicasts, group.streams("A").unicasts, group.streams("A").casts) == (1, 0, 0)
-
-
-@pytest.mark.conforms("SEQ-1")
 @pytest.mark.parametrize("dest", [address("B"), Physical("10.0.0.1", 7)])
 def test_frames_to_one_destination_pass_both_ways_untouched(dest: Address | Physical) -> None:
     sequencer = sequencer_of("A")
@@ -43,20 +34,6 @@ def test_frames_to_one_destination_pass_both_ways_untouched(dest: Address | Phys
     for each in (frame, gossip):
         assert sequencer.down(each, 0.0) == [Down(each)]
         assert sequencer.up(each, 0.0) == [Up(each)]
-
-
-@pytest.mark.conforms("SEQ-2")
-def test_numbers_increase_without_a_hole_per_origin_and_scope() -> None:
-    group = OrderedGroup("ABC", ONE_EACH)
-    for n in range(3):
-        for name in "ABC":
-            group.send(name, b"all %d" % n)
-            group.send(name, b"site %d" % n, scope=Scope.SITE)
-        group.settle()
-    for name in "ABC":
-        for scope in (Scope.ALL, Scope.SITE):
-            mine = [b.first for b in group["B"].batches if (b.origin, b.scope) == (address(name), scope)]
-            assert mine == [1, 2, 3]
 
 
 @pytest.mark.conforms("SEQ-3")

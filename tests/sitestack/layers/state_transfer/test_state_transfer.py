@@ -407,14 +407,6 @@ def test_a_joiner_that_is_refused_asks_no_more_in_this_view() -> None:
     assert to(B, A, StateRequest(THREE.id, 0)) in install(late, THREE, TWO)
 
 
-def test_a_merge_combines_the_known_standings_of_both_parts() -> None:
-    layer = provider()
-    standing(layer, B=HOLDS)
-    layer.merge_state(Standings({C: HOLDS, A: WAITS}))
-    assert install(layer, THREE, TWO) == []
-    assert layer.give_state() == Standings({A: HOLDS, B: HOLDS, C: HOLDS})
-
-
 def test_a_joiner_that_waits_at_a_merge_asks_the_provider_of_its_own_part() -> None:
     """A ranks first after the merge, but its state lacks the messages of C's part, which C would then never get."""
     three, four = view_of(3, "B"), view_of(4, "BC")
