@@ -18,7 +18,7 @@ from sitestack.journal import records
 from sitestack.model.address import Physical, ProxyUUID
 from sitestack.model.events import Event
 from sitestack.model.frame import Frame, Header
-from tests.harness.script import Script
+from tests.harness.script import Names, Script
 from tests.harness.stories import SETTLED, one_each
 
 #: Seconds: enough for a message to cross the bridge and be acknowledged, and less than any timer.
@@ -138,7 +138,7 @@ class Sites(Script):
         """The address of a process in the eyes of another site."""
         return ProxyUUID(self[name].local.address, self.home[name])
 
-    def everybody_has(self, names: str, *words: str) -> None:
+    def everybody_has(self, names: Names, *words: str) -> None:
         """Wait until these processes have delivered exactly these messages in this order, and none was declared lost."""
         self.everywhere(names, *words)
         for name in names:

@@ -89,19 +89,6 @@ def test_a_survivors_delivery_reaches_all_after_origin_and_coordinator_die() -> 
     verdict(script)
 
 
-def test_a_message_that_only_dead_members_delivered_is_delivered_by_no_survivor() -> None:
-    """The other half of SEQ-24: agreement is among survivors, as documented."""
-    script = site("A", "B", "C", "D")
-    script.hold("A", "BCD", Sequenced, carrying=["d1"])
-    say(script, "D", "d1")
-    assert script.delivered("A") == ["d1"]
-    script.kill("A", "D")
-    script.view("B", "C")
-    say(script, "C", "c1")
-    assert script.delivered("B") == script.delivered("C") == ["c1"]
-    verdict(script)
-
-
 @pytest.mark.conforms("SEQ-12", "SEQ-11", "SEQ-18")
 def test_messages_forwarded_again_precede_new_ones_after_a_failover() -> None:
     """S2: a message that is sent during the failover must not overtake those that have to be sent again."""

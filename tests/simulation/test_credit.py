@@ -13,7 +13,6 @@ from relay_lab.sim.world import World
 from sitestack.assembly import build_stack
 from sitestack.config import SiteConfig
 from sitestack.layers.batching import BatchingConfig
-from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Undeliverable
 from sitestack.model.message import Scope
@@ -90,23 +89,6 @@ def test_a_message_waits_for_no_more_than_the_coordinators_window_and_queue(othe
 # -- strangers ---------------------------------------------------------------------------------------------------------
 
 
-def test_unicasts_to_a_non_member_and_multicasts_of_the_same_sender_all_arrive() -> None:
-    """A and C do not hear each other; B hears both, and is in a view with A. B's unicasts to C use up no member's credit."""
-    script = site("ABC")
-    script.cut("A", "C")
-    script.view("A", "B")
-    script.send("C", "hello", to=script["B"].local.address)
-    script.everywhere("B", "hello")
-    said, cast = words("u", 60), words("m", 60)
-    for one, other in zip(said, cast, strict=True):
-        send_all(script, "B", [one], to="C")
-        send_all(script, "B", [other])
-    script.everywhere("C", *said, within=2.0)
-    script.everywhere("AB", *cast, within=2.0)
-    script.heal("A", "B", "C")
-    verdict(script)
-
-
 def test_unicasts_to_a_dead_non_member_are_reported_and_block_no_multicast() -> None:
     script = site("ABC")
     script.send("C", "hello", to=script["B"].local.address)
@@ -121,44 +103,7 @@ def test_unicasts_to_a_dead_non_member_are_reported_and_block_no_multicast() -> 
     verdict(script)
 
 
-def test_unicasts_to_a_non_member_use_no_credit_after_it_is_a_member_again() -> None:
-    """In between C has had a separate view, which B does not know."""
-    script = site("ABCD")
-    script.cut("A", "CD")
-    script.cut("B", "D")
-    script.view("A", "B")
-    script.view("C", "D")
-    for one, other in ("CB", "BC"):
-        send_all(script, one, words(f"{one} to {other} ", 9), to=other)
-    script.kill("D")
-    script.view("C")
-    script.heal("A", "B", "C")
-    for one, other in ("CB", "BC"):
-        said = words(f"{one} to {other} again ", 60)
-        send_all(script, one, said, to=other)
-        script.everywhere(other, *said, within=2.0)
-    verdict(script)
-
-
 # -- credit of a past view ---------------------------------------------------------------------------------------------
-
-
-@pytest.mark.parametrize("splits", [1, 4])
-def test_forwards_that_come_too_late_for_their_view_cost_no_credit(splits: int) -> None:
-    """The forwards come after the merge view, and are dropped: in four merges twice as many bytes as a window has."""
-    script = site("ABCDE")
-    for number in range(splits):
-        script.split("CDE", "AB")
-        held = script.hold("D", "C", Forward)
-        send_all(script, "D", words(f"forwarded {number} ", 5))
-        script.heal(*"ABCDE")
-        held.stop()  # UNICAST sends the forwards again
-        script.everywhere("ABCDE", *words(f"forwarded {number} ", 5))
-    script.kill("A", "B")
-    script.view("C", "D", "E")
-    send_all(script, "D", words("after", 60))
-    script.everywhere("CDE", *words("after", 60), within=2.0)
-    verdict(script)
 
 
 # -- a member that acknowledges nothing --------------------------------------------------------------------------------

@@ -11,13 +11,12 @@ from relay_lab.sim.network_faults import deaf
 from relay_lab.sim.process import Process
 from sitestack.config import Order
 from sitestack.layers.failure_detection import FailureDetectionConfig
-from sitestack.layers.membership import Membership, MembershipConfig
+from sitestack.layers.membership import Membership
 from sitestack.layers.membership.config import QuarantineTimes
-from sitestack.layers.membership.headers import FlushReply, Prepared
 from sitestack.model.events import CheckMember, Unreached
 from sitestack.model.view import View
-from tests.harness.script import Script, WithheldDatagram
-from tests.harness.stories import layer, say, site, verdict
+from tests.harness.script import Script
+from tests.harness.stories import layer, site, verdict
 from tests.harness.thinned import one_in
 
 #: Seconds between two looks at which members are blocked.
@@ -27,8 +26,6 @@ MINUTE_S = 60.0
 STANDING_S_MAX = 6.0
 #: A round of answers, and the time to collect changes before a view change.
 MOMENT_S = 0.1
-#: Seconds: longer than any process waits for one step of a merge or of a join.
-LATE_S = 6.0
 
 
 def is_blocked(process: Process) -> bool:
@@ -36,21 +33,14 @@ def is_blocked(process: Process) -> bool:
     return bool(membership.levels()["blocked"].now)
 
 
-def stand_still(
-    script: Script, names: str, seconds: float = MINUTE_S, late: WithheldDatagram | None = None
-) -> dict[str, float]:
-    """Let time pass, with a message of each of these members a second; returns for how many seconds each was blocked.
-
-    Datagrams caught by `late` arrive when they have been on their way for `LATE_S`.
-    """
+def stand_still(script: Script, names: str, seconds: float = MINUTE_S) -> dict[str, float]:
+    """Let time pass, with a message of each of these members a second; returns for how many seconds each was blocked."""
     standing = dict.fromkeys(names, 0.0)
     for look in range(round(seconds / LOOK_S)):
         if look % round(1.0 / LOOK_S) == 0:
             for name in names:
                 script.send(name, f"{name} {script.world.now:.2f}")
         script.run(LOOK_S)
-        if late is not None:
-            script.release(late, sum(packet.sent <= script.world.now - LATE_S for packet in late.packets))
         for name in names:
             standing[name] += LOOK_S * is_blocked(script[name])
     return standing
@@ -78,26 +68,6 @@ def view_of(script: Script, name: str) -> View:
 def coordinator(script: Script, part: str) -> str:
     """The name of the coordinator of this part."""
     return next(name for name in part if script[name].local.address == view_of(script, part[0]).coordinator)
-
-
-def leader_first(script: Script, *parts: str) -> list[str]:
-    """The parts in order of the addresses of their coordinators."""
-    return sorted(parts, key=lambda part: script[coordinator(script, part)].local.address)
-
-
-@pytest.mark.parametrize("ways", ["both", "there", "back"])
-def test_a_merge_whose_leader_does_not_reach_a_member_is_led_by_the_other_coordinator(ways: str) -> None:
-    script = split("AB", "CDE")
-    lower, higher = leader_first(script, "AB", "CDE")
-    leader, other = coordinator(script, lower), coordinator(script, higher)
-    plain = next(name for name in higher if name != other)
-    script.world.network.cuts.clear()
-    script.cut(leader, plain, ways)
-    standing = stand_still(script, "ABCDE")
-    script.view(*"ABCDE", within=0.0)
-    assert coordinator(script, "ABCDE") == other
-    assert max(standing.values()) < 1.0
-    verdict(script)
 
 
 def test_parts_that_no_coordinator_reaches_whole_stay_apart_at_work_until_a_hole_is_gone() -> None:
@@ -134,37 +104,6 @@ def test_parts_merge_without_the_coordinator_that_neither_reaches() -> None:
     leader = coordinator(script, a + b)
     assert [event.members for event in unreached(script, leader)] == [(script[x].local.address,)], "people are told"
     script.heal(*"PQRS", within=15.0)
-    verdict(script)
-
-
-def test_a_joiner_that_is_ready_too_late_each_time_stops_the_site_seldom() -> None:
-    """The joiner's line is slow: each time it is offered a view it answers, but is ready only after the others gave up."""
-    script = site("A", "B")
-    late = script.hold("C", "A", Prepared)
-    script.start("NYC", "C")
-    stand_still(script, "AB", MINUTE_S, late)
-    standing = stand_still(script, "AB", 2 * MINUTE_S, late)
-    assert max(standing.values()) <= 2 * STANDING_S_MAX
-    assert unreached(script, "A")[-1].names == ("C",)
-    late.stop()
-    script.view("A", "B", "C", within=MINUTE_S + 10.0)
-    verdict(script)
-
-
-@pytest.mark.long
-def test_a_merge_that_times_out_each_time_rarely_blocks_its_parts() -> None:
-    """Every member answers that it hears the leader, but the flush reply of one comes only after the others gave up."""
-    script = split("AB", "CDE")
-    lower, higher = leader_first(script, "AB", "CDE")
-    leader, other = coordinator(script, lower), coordinator(script, higher)
-    plain = next(name for name in higher if name != other)
-    late = script.hold(plain, leader, FlushReply)
-    script.world.network.cuts.clear()
-    stand_still(script, "ABCDE", MINUTE_S, late)
-    standing = stand_still(script, "ABCDE", 2 * MINUTE_S, late)
-    assert max(standing.values()) <= 2 * STANDING_S_MAX
-    late.stop()
-    script.view(*"ABCDE", within=MINUTE_S + 10.0)
     verdict(script)
 
 
@@ -232,17 +171,6 @@ def test_lasting_network_holes_block_a_site_for_one_detection_and_not_again(seed
     verdict(script)
 
 
-def test_a_joiner_joins_the_part_whose_coordinator_answers_it() -> None:
-    """The other part has the higher view, and its members name their coordinator, which the joiner does not reach."""
-    script = split("AB", "CDE")
-    first, second = sorted(("AB", "CDE"), key=lambda part: view_of(script, part[0]).id)
-    script.start("NYC", "X")
-    script.cut(coordinator(script, second), "X")
-    script.view(*first, "X", within=3 * MembershipConfig().join_timeout_s)
-    script.heal(*"ABCDE", "X", within=10.0)
-    verdict(script)
-
-
 # -- a member that receives all unicasts and no multicast: it delivers like the others -------------------------------------
 
 
@@ -251,17 +179,6 @@ def with_a_deaf_member(name: str, order: Order) -> Script:
     script = site("A", "B", "C", order=order)
     script.world.network.faults.append(deaf(script[name].physical))
     return script
-
-
-@pytest.mark.parametrize("order", ["total", "fifo"])
-@pytest.mark.parametrize("name", ["A", "B", "C"])
-def test_single_messages_before_silence_are_delivered_by_all_members(name: str, order: Order) -> None:
-    script = with_a_deaf_member(name, order)
-    for sender in "ABC":
-        say(script, sender, f"{sender}1")
-    script.run(5.0)
-    assert [sorted(script.delivered(each)) for each in "ABC"] == [["A1", "B1", "C1"]] * 3
-    verdict(script, order=order)
 
 
 @pytest.mark.parametrize("order", ["total", "fifo"])
@@ -279,14 +196,3 @@ def test_messages_of_a_sender_that_never_pauses_are_delivered_by_all_members(nam
     script.run(10.0)
     assert [script.delivered(each) == accepted for each in "ABC"] == [True] * 3
     verdict(script, order=order)
-
-
-def test_a_deaf_joiner_is_let_in_and_delivers() -> None:
-    script = site("A", "B")
-    late = script.start("NYC", "C")
-    script.world.network.faults.append(deaf(late.physical))
-    script.view("A", "B", "C", within=10.0)
-    say(script, "B", "1", "2")
-    script.run(3.0)
-    assert script.delivered("C") == ["1", "2"]
-    verdict(script)

@@ -8,13 +8,10 @@ import pytest
 
 from relay_lab.sim.world import World
 from sitestack.journal.records import Send
-from sitestack.layers.discovery.headers import IHave
 from sitestack.layers.membership import Membership
 from sitestack.layers.resolver import Resolver
-from sitestack.layers.sequencer import Forward
 from sitestack.model.address import Physical
 from sitestack.model.events import ViewInstalled
-from sitestack.model.message import Scope
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SOON, layer, one_each, say, site, verdict
 
@@ -38,28 +35,6 @@ def test_a_new_process_at_an_old_address_counts_from_one_and_is_delivered() -> N
     verdict(script)
 
 
-@pytest.mark.conforms("SEQ-20")
-def test_a_message_forwarded_to_the_coordinator_of_another_part_is_not_delivered() -> None:
-    """S12, M2: C's message reaches A when A's view is without C, and C has sequenced it in its own part meanwhile."""
-    script = site("A", "B", "C")
-    late = script.hold("C", "A", Forward)
-    say(script, "C", "c1")
-    heal = script.lose("AB", "C")
-    script.view("A", "B")
-    script.view("C")
-    script.everywhere("C", "c1")
-    script.release(late)
-    script.run(SOON)
-    say(script, "A", "a1")
-    assert [script.delivered(name) for name in "AB"] == [["a1"], ["a1"]]
-    heal()
-    script.until(lambda: script["A"].view is not None and len(script["A"].view.members) == 3, "both parts are one again")
-    say(script, "C", "c2")
-    script.everywhere("ABC", "c2")
-    assert [script.delivered(name) for name in "ABC"] == [["a1", "c2"], ["a1", "c2"], ["c1", "c2"]]
-    verdict(script)
-
-
 def test_two_processes_in_one_interpreter_share_no_addresses() -> None:
     """A9: tables belong to a node; a static cache would tell a process that heard nothing where the others are."""
     script = site("A", "B")
@@ -69,29 +44,6 @@ def test_two_processes_in_one_interpreter_share_no_addresses() -> None:
     known = {name: layer(script, name, Resolver).levels()["contacts"].now for name in "ABC"}
     assert (known["A"], known["B"]) == (3, 3), "C is heard"
     assert known["C"] <= 1, "and hears nobody"
-
-
-@pytest.mark.conforms("LA-1")
-def test_members_with_the_same_name_are_distinguished() -> None:
-    """A10: a name is for display; no protocol decides by names."""
-    world = World(1, site_maker(one_each("NYC")))
-    script = Script(world)
-    script.site("NYC", "A", "B")
-    twin = world.spawn("NYC", "B")
-    script.processes["the other B"] = twin
-    script.view("A", "B", "the other B")
-    one = script["B"].local.address
-    script["A"].send(b"to one", Scope.UNICAST, one)
-    script["A"].send(b"to the other", Scope.UNICAST, twin.local.address)
-    script["B"].send(b"from one")
-    twin.send(b"from the other")
-    script.everywhere(["A", "B", "the other B"], "from one", "from the other")
-    assert [text for text in script.delivered("B") if text.startswith("to")] == ["to one"]
-    assert [text for text in script.delivered("the other B") if text.startswith("to")] == ["to the other"]
-    view = script["A"].view
-    assert view is not None
-    assert view.names == ("A", "B", "B")
-    verdict(script)
 
 
 # -- places: moves, restarts at the same address, many starts at once ------------------------------------------------------
@@ -113,19 +65,6 @@ def test_a_moved_member_is_reached_at_its_new_address() -> None:
     script.everywhere("C", "b1", within=1.0)
     say(script, "C", "c1")
     script.everywhere("ABC", "c1", within=1.0)
-    verdict(script)
-
-
-@pytest.mark.conforms("LA-5")
-def test_a_sender_that_missed_a_move_reaches_the_member_at_its_new_address() -> None:
-    """A16: it announces its new address a few times; a member cut off from it meanwhile has to ask for it."""
-    script = site("A", "B", "C")
-    announced = script.hold("C", "B", IHave)
-    move(script, "C", Physical("10.0.9.9", 7800))
-    script.run(2.0)
-    announced.stop()
-    script.send("B", "b1", to=script["C"].local.address)
-    script.everywhere("C", "b1", within=3.0)
     verdict(script)
 
 

@@ -7,7 +7,6 @@ import pytest
 from sitestack.journal import records
 from sitestack.layers.membership import Membership, MembershipConfig
 from sitestack.layers.membership.headers import Commit, Prepared
-from sitestack.model.events import Unreached
 from sitestack.model.frame import Header
 from sitestack.model.view import ViewId
 from tests.harness.script import Script
@@ -56,54 +55,6 @@ def test_a_ready_joiner_that_founds_a_site_merges_with_the_view_that_includes_it
     script.view("A", "B", "C", within=MERGED_S)
     say(script, "A", "to all")
     script.everywhere("ABC", "to all", within=1.0)
-    verdict(script)
-
-
-@pytest.mark.parametrize("deaf_only", [True, False], ids=["deaf", "deaf and mute"])
-@pytest.mark.parametrize("silence_s", [0.5, 1.5, 3.0])
-def test_a_joiner_that_is_ready_is_as_patient_as_after_its_question(silence_s: float, deaf_only: bool) -> None:
-    """B stands still, so C stands ready only when its question is almost too old; a short silence now founds no second site."""
-    script = site("A", "B")
-    script["B"].pause()
-    begin = script.world.now
-    start_and_prepare(script, "C")
-    assert 3.0 < script.world.now - begin < JOIN_TIMEOUT_S
-    heal = script.hold("A", "C").stop if deaf_only else script.lose("A", "C")
-    script.run(silence_s)
-    heal()
-    script.kill("B")
-    script.view("A", "C", within=2.0)
-    assert sizes(script, "C") == [2]
-    verdict(script)
-
-
-def test_a_member_that_sends_a_second_join_request_is_excluded_and_admitted_again() -> None:
-    """All that A sends to C is lost for longer than A repeats it; B hears both. A and B do not wait for C meanwhile."""
-    script = site("A", "B")
-    start_and_prepare(script, "C")
-    silence = script.hold("A", "C")
-    script.view("A", "B", within=2 * JOIN_TIMEOUT_S + 2.0)
-    for count in range(60):
-        script.run(1.0)
-        script.send("A", str(count))
-    script.everywhere("AB", *map(str, range(60)), within=4.0)
-    silence.stop()
-    script.view("A", "B", "C", within=2 * JOIN_TIMEOUT_S)
-    verdict(script)
-
-
-def test_a_joiner_that_the_coordinator_cannot_reach_blocks_no_member() -> None:
-    """B answers C, and names A as the coordinator to ask. The site never waits for C, and lets C in once A reaches it."""
-    script = site("A", "B")
-    script.start("NYC", "C")
-    silence = script.hold("A", "C")
-    flushes = layer(script, "A", Membership).statistics().flushes_started
-    script.run(3 * JOIN_TIMEOUT_S)
-    assert layer(script, "A", Membership).statistics().flushes_started == flushes
-    told = [event for event in script["A"].events if isinstance(event, Unreached)]
-    assert [(event.names, event.attempt) for event in told] == [(("C",), "join")]
-    silence.stop()
-    script.view("A", "B", "C", within=2 * JOIN_TIMEOUT_S)
     verdict(script)
 
 

@@ -7,7 +7,6 @@ from typing import cast
 
 import pytest
 
-from relay_lab.sim.world import World
 from relay_lab.simulation import SeedRun
 from relay_lab.simulation.faults import Split
 from sitestack.config import Agreement, SiteConfig
@@ -16,7 +15,7 @@ from sitestack.layers.membership.majority import Majority
 from sitestack.model.errors import NoMajority
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
-from tests.harness.script import Script, site_maker
+from tests.harness.script import Script
 from tests.harness.stories import site
 from tests.simulation.test_grey_faults import plan_with
 
@@ -50,17 +49,6 @@ def test_a_part_without_the_majority_sends_and_delivers_nothing_until_the_merge(
     script.run(2.0)
     assert [script.delivered(name)[-1] for name in "ABC"] == ["again"] * 3
     assert any(isinstance(event, Gap) for event in script["A"].events), "what B and C delivered meanwhile"
-
-
-def test_a_member_alone_at_the_start_waits_for_the_majority() -> None:
-    script = Script(World(1, site_maker(SiteConfig(site="NYC", membership=MembershipConfig(when_split="majority", members=3)))))
-    script.start("NYC", "A")
-    script.view("A")
-    assert not is_primary(script, "A")
-    script.start("NYC", "B")
-    script.view("A", "B")
-    assert is_primary(script, "A")
-    assert is_primary(script, "B")
 
 
 def test_all_members_restarted_after_a_majority_has_died_are_primary() -> None:

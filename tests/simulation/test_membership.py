@@ -15,7 +15,6 @@ from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import MembershipStatistics
 from sitestack.layers.membership.headers import Commit, FlushRequest, Installed, JoinRequest, Prepare, SuspectReport
 from sitestack.model.frame import Header
-from sitestack.model.message import Scope
 from sitestack.promises import History
 from sitestack.promises.history import Fate
 from tests.harness.messages import present
@@ -200,35 +199,6 @@ def test_isolated_founders_form_one_site_once_they_reach_each_other() -> None:
     world.network.cuts.clear()
     assert world.run_until(lambda: world.settled("NYC", processes), CONFIG.membership.merge.look_interval_s)
     assert_sound(world)
-
-
-def test_a_paused_member_returns_by_a_merge() -> None:
-    """F15: a member paused for ten times the timeout is excluded, notices, and is merged; no other member waits for
-    it.
-    """
-    world, processes = world_of(4, "A", "B", "C")
-    sleeper = present(world.coordinator("NYC"))
-    others = [p for p in processes if p is not sleeper]
-    sleeper.pause()
-    assert world.run_until(lambda: world.settled("NYC", others), 6.0)
-    others[0].send(b"without you")
-    world.run(20.0)
-    sleeper.resume()
-    assert world.run_until(lambda: world.settled("NYC", processes), 40.0)
-    world.run(3.0)
-    assert_sound(world)
-
-
-def test_a_joiner_that_dies_on_the_way_in_does_not_hold_the_others_for_long() -> None:
-    script = formed(5, "AB", Prepare, Commit)
-    script.start("NYC", "C")
-    a, b = script["A"], script["B"]
-    assert script.world.run_until(lambda: blocked(b), 5.0)
-    script.kill("C")
-    assert script.world.run_until(lambda: not blocked(a) and not blocked(b), 5.0)
-    a.send(b"on we go", Scope.SITE)
-    script.run(1.0)
-    assert script.delivered("B") == ["on we go"]
 
 
 # -- a coordinator that leaves decides nothing after it has committed the view without itself ------------------------------

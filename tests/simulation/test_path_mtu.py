@@ -107,18 +107,6 @@ def test_a_joiner_behind_such_a_hole_comes_in_at_once() -> None:
     verdict(script)
 
 
-def test_whole_datagrams_are_sent_again_when_they_pass_again() -> None:
-    script = site(*"ABC", config=PLAIN)
-    script.world.network.faults.append(small_only(into=script["C"].physical))
-    say_large(script, "A", 20)
-    assert narrow(script, "A") == [("C", PASSES)]
-    script.world.network.faults.clear()
-    script.run(40.0)
-    assert narrow(script, "A") == [("C", PASSES), ("C", None)]
-    script.view(*"ABC")
-    verdict(script)
-
-
 def test_loss_alone_is_not_taken_for_a_hole() -> None:
     """A doubt has the sizes tried; where large ones pass, nothing is cut."""
     script = site(*"ABC", config=PLAIN)

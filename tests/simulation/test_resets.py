@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from sitestack.layers.sequencer import Forward
 from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
 from sitestack.model.events import CloseConnection
 from tests.harness.script import Script
@@ -97,18 +96,4 @@ def test_an_acknowledgement_of_the_old_connection_settles_nothing_of_the_new_one
     script.run(SOON)
     lost.stop()
     script.exactly("C", "1", "2", "3", "4", "5", "6", "7", within=3.0)
-    verdict(script)
-
-
-def test_a_reset_on_the_way_to_the_coordinator_costs_no_multicast_and_no_order() -> None:
-    """S11: unacknowledged forwards are resent to the same coordinator, before new ones."""
-    script = site("A", "B", "C", shown=SHOWN)
-    lost = script.hold("C", "A", Forward)
-    script.send("C", "1", "2")
-    script.run(SOON)
-    reset(script, "C", "A")
-    reset(script, "A", "C")
-    lost.stop()
-    script.send("C", "3")
-    script.exactly("ABC", "1", "2", "3", within=1.0)
     verdict(script)

@@ -4,17 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from relay_lab.sim.world import World
 from sitestack.layers.sequencer import Forward, Sequenced
 from sitestack.model.frame import Frame
-from tests.harness.script import Script, site_maker
-from tests.harness.stories import SOON, one_each, site
-
-
-def test_a_killed_process_is_noticed_by_its_closed_connections() -> None:
-    script = site("A", "B", "C")
-    script.kill("A")
-    script.view("B", "C", within=1.0)
+from tests.harness.stories import SOON, site
 
 
 def test_a_held_packet_is_not_delivered_before_its_release() -> None:
@@ -73,26 +65,3 @@ def test_a_wait_that_times_out_raises_with_its_condition_and_the_transcript() ->
     script.send("A", "1")
     with pytest.raises(AssertionError, match=r"(?s)not within 1\.0 s: 2 at A.*A delivers 1 from A"):
         script.everywhere("A", "2", within=1.0)
-
-
-def test_names_are_not_used_twice() -> None:
-    script = site("A")
-    with pytest.raises(AssertionError, match="there was a A already"):
-        script.start("NYC", "A")
-
-
-def test_the_same_script_tells_the_same_story() -> None:
-    transcripts = []
-    for _ in range(2):
-        script = site("A", "B", "C", shown=(Forward, Sequenced))
-        script.send("C", "1", "2")
-        script.kill("A")
-        script.view("B", "C")
-        transcripts.append(script.transcript.lines)
-    assert transcripts[0] == transcripts[1]
-
-
-def test_a_script_founds_its_own_site() -> None:
-    script = Script(World(1, site_maker(one_each("NYC"))))
-    script.site("NYC", "A", "B")
-    assert script.transcript.lines[:2] == ["* A starts", "A installs A|1 [A]"]

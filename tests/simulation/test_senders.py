@@ -4,15 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from relay_lab.sim.world import World
 from sitestack.journal import records
 from sitestack.layers.membership.headers import FlushRequest, JoinRequest, Prepared
 from sitestack.layers.sequencer import Forward, Sequenced
-from sitestack.model.events import ViewInstalled
-from sitestack.model.frame import Frame
 from sitestack.model.message import Scope
-from tests.harness.script import Script, site_maker
-from tests.harness.stories import SOON, one_each, say, site, verdict
+from tests.harness.stories import SOON, say, site, verdict
 
 
 @pytest.mark.conforms("SEQ-9", "SEQ-11")
@@ -142,34 +138,3 @@ def test_a_leaving_member_with_undelivered_messages_leaves_and_reports_them() ->
     script.view("A", "B")
     assert [script.delivered(name) for name in "ABC"] == [[]] * 3
     verdict(script)
-
-
-@pytest.mark.conforms("SEQ-22")
-def test_messages_sent_before_the_first_view_are_delivered_in_it() -> None:
-    script = Script(World(1, site_maker(one_each("NYC"))))
-    for name in "ABC":
-        script.start("NYC", name)
-        script.send(name, f"{name.lower()}1", f"{name.lower()}2")
-    script.view("A", "B", "C")
-    script.run(1.0)
-    for name in "ABC":
-        first = next(i for i, event in enumerate(script[name].events) if isinstance(event, ViewInstalled))
-        assert not any(isinstance(event, Frame) for event in script[name].events[:first])
-        mine = [text for text in script.delivered(name) if text.startswith(name.lower())]
-        assert mine == [f"{name.lower()}1", f"{name.lower()}2"]
-    verdict(script)
-
-
-@pytest.mark.conforms("SEQ-11")
-@pytest.mark.parametrize("scope", [Scope.ALL, Scope.SITE])
-def test_in_fifo_order_a_dead_senders_last_messages_reach_all_survivors_or_none(scope: Scope) -> None:
-    script = site("A", "B", "C", order="fifo")
-    lost = script.hold("B", "C", Sequenced)
-    script.send("B", "1", "2", scope=scope)
-    script.run(SOON)
-    assert [script.delivered(name) for name in "AC"] == [["1", "2"], []]
-    script.kill("B")
-    lost.stop()
-    script.view("A", "C")
-    assert script.delivered("C") == ["1", "2"]
-    verdict(script, order="fifo")

@@ -15,8 +15,7 @@ from sitestack.config import SiteConfig
 from sitestack.layers.membership.headers import Commit
 from sitestack.layers.sequencer import Forward, Sequenced
 from sitestack.layers.short_ids import IdTable, ShortIdsConfig, ShortIdsLayer
-from sitestack.model.address import Address, Physical
-from sitestack.model.frame import Frame
+from sitestack.model.address import Physical
 from sitestack.model.message import Scope
 from tests.harness.script import Script, site_maker
 from tests.harness.stories import SETTLED, layer, one_each, say, told, verdict
@@ -90,36 +89,6 @@ def test_a_successor_gives_a_joiner_an_unused_id_and_retransmits_in_its_own_ids(
     assert script.ids("B") == script.ids("C") == script.ids("E") == {"B": 2, "C": 3, "E": 5}
     assert script.delivered("B") == script.delivered("C") == ["1", "2", "3"]
     assert script.writers("B", "C", "E") == "BCE"
-    verdict(script)
-
-
-@pytest.mark.conforms("LA-23")
-def test_a_joiner_whose_elders_all_die_assigns_ids_above_those_already_assigned() -> None:
-    """No survivor has received a table; the assigned ids are in the state that a joiner gets with its first view."""
-    script = Site(site_maker(with_ids()))
-    script.site("NYC", "A", "B")
-    script.run(SETTLED)
-    script.hold("A", "C", IdTable)
-    script.start("NYC", "C")
-    script.view("A", "B", "C")
-    script.kill("A", "B")
-    script.view("C")
-    assert script.ids("C") == {"C": 3}
-
-
-@pytest.mark.conforms("LA-21")
-def test_no_member_writes_an_id_while_one_member_lacks_the_table() -> None:
-    script = Site(site_maker(with_ids()))
-    script.site("NYC", "A", "B")
-    script.start("NYC", "C")
-    held = script.hold("AB", "C", IdTable)
-    script.view("A", "B", "C")
-    script.run(SETTLED)
-    assert script.writers("A", "B") == ""
-    script.release(held)
-    script.run(SETTLED)
-    assert script.writers("A", "B") == "AB"
-    assert script.delivered("C") == ["A's", "B's"] * 2
     verdict(script)
 
 
@@ -218,17 +187,3 @@ def test_parts_find_each_other_although_their_members_write_ids() -> None:
     assert all(process.view is not None and len(process.view.members) == 2 for process in script.processes.values())
     assert script.drops("unknown_ids") > 0
     verdict(script)
-
-
-@pytest.mark.conforms("LA-22")
-def test_applications_and_layers_see_the_members_of_the_view_and_no_ids() -> None:
-    script = Site(site_maker(with_ids()))
-    script.site("NYC", "A", "B", "C")
-    script.run(SETTLED)
-    assert script.writers("A", "B", "C") == "ABC"
-    names = {process.local.address: name for name, process in script.processes.items()}
-    sources = [event.source for event in script["B"].events if isinstance(event, Frame)]
-    assert [names[source] for source in sources] == ["A", "B", "C"]
-    assert {type(source) for source in sources} == {Address}
-    assert script["B"].view is not None
-    assert set(sources) == set(script["B"].view.members)

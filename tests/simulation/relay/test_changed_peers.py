@@ -116,18 +116,6 @@ def test_the_link_to_a_site_that_is_taken_out_ends_and_in_the_end_nothing_is_hel
         assert script.relay(name).relay.statistics().sites == (), "no site is away, or behind"
 
 
-def test_a_site_that_was_taken_out_by_mistake_loses_nothing() -> None:
-    script = sites(nyc_knows=True)
-    change(script, NYC, {})
-    say(script, "B", *numbered("b", 1, 3))
-    script.run(30.0)
-    change(script, NYC, places(script, SFO=SFO))
-    script.linked(*NYC, *SFO)
-    script.everybody_has(NYC + SFO, *numbered("b", 1, 3))
-    assert held_for(script) == {("SFO",)}
-    verdict(script)
-
-
 def test_an_address_that_changes_is_called_the_next_time_and_the_link_stays() -> None:
     script = sites(nyc_knows=True)
     [link] = script.relay("A").relay.gateway.table.links.values()

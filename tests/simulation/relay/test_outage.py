@@ -12,8 +12,6 @@ from relay.events import BridgeSend
 from relay.gateway.config import LinkConfig
 from relay.replica.config import BufferConfig, SpillSettings
 from relay_lab.sim.tcp_streams import Slowness
-from relay_lab.simulation import SeedRun, draw
-from relay_lab.simulation.faults import Kill
 from tests.harness.linked_sites import Sites
 from tests.harness.stories import SETTLED, SOON, assert_sound, verdict
 from tests.harness.thinned import one_in
@@ -86,14 +84,6 @@ def test_with_many_senders_during_a_failover_all_first_messages_come_before_any_
     assert [text[-1] for text in orders[0]] == ["1"] * 5 + ["2"] * 5
 
 
-@pytest.mark.slow
-def test_a_plan_without_its_faults_is_a_quiet_run() -> None:
-    """The simulator's own check: a run without faults reports none."""
-    plan = replace(draw(5), faults=(), loss=0.0, duplication=0.0, reordering=0.0, corruption=0.0)
-    assert SeedRun(plan).result().violations == ()
-    assert SeedRun(replace(plan, faults=(Kill(5.0, "NYC", 0, 3, 1.0),))).result().covered["kill coordinator"] == 1
-
-
 # -- a cut far beyond the budget, with a spill: the relay dies in the middle of the replay ---------------------------------
 
 
@@ -124,17 +114,6 @@ def cut_off() -> Sites:
 
 def spilled(script: Sites, names: str) -> list[int]:
     return [script.relay(name).disk.used for name in names]
-
-
-@pytest.mark.conforms("REL-13")
-def test_entries_beyond_the_budget_are_spilled_and_all_arrive() -> None:
-    script = cut_off()
-    assert all(spilled(script, "ABC")), "each member has it"
-    assert all(len(script.relay(name).relay.state.buffer) <= 16 for name in "ABC")
-    script.everybody_has("DEF", *[f"w{n}" for n in range(WORDS)])
-    script.run(2.0)
-    assert not any(spilled(script, "ABC")), "what the other site has is deleted"
-    verdict(script)
 
 
 @pytest.mark.slow

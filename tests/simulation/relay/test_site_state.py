@@ -106,16 +106,6 @@ def test_a_late_site_gets_the_state_while_the_other_writes() -> None:
     verdict(story.script)
 
 
-def test_a_late_site_without_sources_starts_without_a_state_transfer() -> None:
-    story = Story({"NYC": "AB", "SFO": "DEF"})
-    fetching(story.script, "SFO")
-    story.form("A", "B")
-    story.history("B")
-    story.start("D")
-    story.script.until(lambda: not story.applications["D"].waits, "a beginning", 5.0)
-    assert not story.applications["D"].taken
-
-
 @pytest.mark.parametrize("victim", ["A", "B", pytest.param("C", marks=pytest.mark.long)])
 def test_the_relay_or_a_member_of_the_providing_site_dies_half_way(victim: str) -> None:
     """B provides, as the second in rank. While it lives the taker resumes."""
@@ -161,19 +151,6 @@ def test_both_relays_die() -> None:
     assert story.script.relay("F").relay.site_state.requester.restarts == 0
     story.agree("B", "C", "E", "F")
     verdict(story.script)
-
-
-def test_a_bridge_that_is_cut_for_a_while_costs_nothing() -> None:
-    story = late()
-    story.write_until(lambda: story.pieces("D") > 4, "A")
-    mend = story.script.part("ABC", "D")
-    story.script.run(10.0)  # the state arrives before the survivors notice the deaths
-    pieces = story.pieces("D")
-    mend()
-    story.write_until(lambda: story.pieces("D") > pieces, "A")
-    story.write_until(lambda: story.has_state("D"), "A")
-    assert story.script.relay("D").relay.site_state.requester.restarts == 0
-    story.agree("A", "B", "C", "D")
 
 
 def test_a_joiner_of_a_late_site_gets_the_fetched_state_and_no_duplicate() -> None:
@@ -227,29 +204,6 @@ def test_a_successor_fetches_a_state_that_contains_its_missed_messages() -> None
     verdict(story.script)
 
 
-def test_of_two_sites_that_wait_for_each_other_one_starts_and_one_fetches_its_state() -> None:
-    story = Story({"NYC": "AB", "SFO": "DEF"})
-    fetching(story.script, "NYC", "SFO")
-    story.start("A", "D")
-    story.script.until(lambda: not story.applications["A"].waits, "NYC begins", 10.0)
-    story.script.until(lambda: not story.applications["D"].waits, "SFO takes its state", 10.0)
-    assert (story.applications["A"].taken, story.applications["D"].taken) == (0, 1)
-    say(story.script, "A", "x")
-    say(story.script, "D", "y")
-    story.script.run(5.0)
-    assert story.applications["A"].lines == story.applications["D"].lines
-    verdict(story.script)
-
-
-def test_without_the_other_site_it_begins_with_its_own_after_a_while() -> None:
-    story = Story({"NYC": "AB", "SFO": "DEF"})
-    fetching(story.script, "SFO", "NYC", give_up_s=5.0)
-    story.start("D")
-    story.script.until(lambda: not story.applications["D"].waits, "a beginning", 7.0)
-    assert story.script.world.now > 5.0
-    assert story.script.relay("D").relay.site_state.outcome == "silent"
-
-
 def cut_off() -> Story:
     """Both sites run; the bridge is cut for so long that what NYC wrote meanwhile is a gap at SFO."""
     story = Story({"NYC": "ABC", "SFO": "DEF"})
@@ -272,22 +226,6 @@ def test_a_site_that_was_cut_off_fetches_a_state_for_the_messages_of_its_gap() -
         story.script[name].input(FetchState(("NYC",)))
     story.write_until(lambda: story.has_state("D", "E"), "A", "C", "E")
     story.agree("A", "B", "C", "D", "E", gaps=True)
-    verdict(story.script)
-
-
-@pytest.mark.slow
-def test_a_gap_during_a_state_transfer_makes_the_site_fetch_a_newer_state() -> None:
-    """The bridge is cut again while the state arrives, until the other site's messages are dropped there."""
-    story = late()
-    story.write_until(lambda: story.pieces("D") > 4, "A")
-    mend = story.script.part("ABC", "D")
-    for _ in range(100):
-        story.write("A", "B")
-        story.script.run(0.15)
-    mend()
-    story.write_until(lambda: story.has_state("D"), "A", "B")
-    assert story.script.gaps("D"), "the cut was not long enough"
-    story.agree("A", "B", "C", "D")
     verdict(story.script)
 
 

@@ -194,17 +194,3 @@ def test_the_view_in_which_a_member_begins_to_relay_waits_for_no_bridge(bridges:
     assert next(at for name, at in seen if name == "Listen") == installed
     say(script, "C", "on we go")
     script.everywhere("BC", "on we go", within=SOON)
-
-
-@pytest.mark.conforms("REL-30")
-def test_early_and_late_members_see_the_name_and_site_of_remote_members() -> None:
-    script = two_sites(spare="N")
-    script.start("NYC", "N")
-    script.linked(*"ABCNDEF")
-    for name in "ANDF":
-        view = script.relay(name).global_view
-        assert view is not None
-        assert view.name_of(script.proxy("C")) == "C@NYC"
-        assert view.name_of(script.proxy("N")) == "N@NYC"
-        assert view.name_of(script.proxy("F")) == "F@SFO"
-        assert {str(member) for member in view.members} >= {"C@NYC", "N@NYC", "F@SFO"}
