@@ -30,6 +30,7 @@ COMPUTED = {
     "sitestack/layers/batching/layer.py: reason": "sitestack/layers/batching/layer.py: _maybe_leave",
     "sitestack/layers/membership/leader.py: stale": "sitestack/layers/membership/leader.py: _ANSWERS",
     "sitestack/layers/nakack/layer.py: refused": "sitestack/layers/nakack/window.py: add",
+    "sitestack/layers/sequencer/layer.py: Receipt.HOLE.value": "sitestack/layers/sequencer/received_table.py: Receipt",
     "sitestack/layers/sequencer/layer.py: verdict.value": "sitestack/layers/sequencer/received_table.py: Receipt",
     "sitestack/layers/unicast/receiver.py: refused": "sitestack/layers/unicast/receiver.py: _enter",
 }
