@@ -4,20 +4,14 @@ from __future__ import annotations
 
 import time
 import tracemalloc
-from dataclasses import dataclass
 from functools import reduce
 
 import msgpack
 import pytest
 
 from sitestack.layers.membership.headers import JoinRequest
-from sitestack.model.address import Address
 from sitestack.model.errors import ProtocolError
-from sitestack.model.frame import Header
-from sitestack.model.message import Batch, Scope
-from sitestack.model.view import View, ViewId
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX, MAGIC, VERSION, Codec
-from sitestack.wire.size import fixed_bytes
 from tests.relay.any_header import EVERY
 
 CODEC = Codec("NYC", EVERY)
@@ -81,22 +75,3 @@ def _cost_s(data: bytes) -> float:
     with pytest.raises(ProtocolError):
         CODEC.decode(data)
     return time.thread_time() - began
-
-
-@dataclass(frozen=True, slots=True)
-class Small(Header):
-    view: ViewId
-    number: int | None
-
-
-@dataclass(frozen=True, slots=True)
-class Large(Header):
-    members: tuple[Address, ...]
-
-
-@pytest.mark.parametrize(
-    ("kind", "size"),
-    [(Small, 8 + (8 + 9 + 18) + (8 + 9 + 1)), (Large, None), (Batch, None), (View, None), (Scope, 9)],
-)
-def test_a_size_is_known_only_where_nothing_can_grow(kind: type, size: int | None) -> None:
-    assert fixed_bytes(kind) == size

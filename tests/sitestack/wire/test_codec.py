@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import random
 import tracemalloc
-from dataclasses import dataclass
+from contextlib import suppress
+from dataclasses import dataclass, replace
 from enum import IntEnum
 
 import msgpack
@@ -15,7 +16,7 @@ from hypothesis import strategies as st
 from sitestack.model.address import Address, Physical, ProxyUUID
 from sitestack.model.errors import ProtocolError
 from sitestack.model.frame import Frame, Header
-from sitestack.model.message import UNICASTS, Batch, Scope, pack_body
+from sitestack.model.message import Batch, Scope, pack_body
 from sitestack.model.view import SubView, View, ViewId
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX, FRAMES_MAX, HEADERS_MAX, MAGIC, VERSION, Codec, bundles, frames_max
 from sitestack.wire.schema import INT_MAX
@@ -55,70 +56,37 @@ class Small(Header):
 
 CODEC = Codec("NYC", {1: Everything, 2: Small})
 
-addresses = st.binary(min_size=16, max_size=16).map(Address)
-numbers = st.integers(min_value=0, max_value=2**62)
-texts = st.text(max_size=20).filter(str.isprintable)
-view_ids = st.builds(ViewId, numbers, addresses)
-views = st.builds(
-    lambda vid, lineage, members, subs: View(vid, lineage, tuple(members), tuple("n" for _ in members), tuple(subs)),
-    view_ids,
-    view_ids,
-    st.lists(addresses, min_size=1, max_size=5),
-    st.lists(st.builds(SubView, view_ids, st.lists(addresses, max_size=3).map(tuple), view_ids), max_size=2),
+EVERYTHING = Everything(
+    1,
+    True,
+    1.5,
+    "text",
+    b"raw",
+    A,
+    ProxyUUID(A, "SFO", B),
+    (Physical("10.0.0.1", 1),),
+    View(ViewId(1, A), ViewId(1, A), (A, B), ("A", "B"), (SubView(ViewId(1, B), (B,), ViewId(1, B)),)),
+    {A: 1},
+    ((1, 2), (3, 4)),
+    Colour.RED,
+    (Small(2),),
 )
-smalls = st.builds(Small, numbers)
-everythings = st.builds(
-    Everything,
-    numbers,
-    st.booleans(),
-    st.floats(allow_nan=False, allow_infinity=False),
-    texts,
-    st.binary(max_size=50),
-    addresses,
-    st.builds(ProxyUUID, addresses, texts, st.none() | addresses),
-    st.lists(st.builds(Physical, st.just("10.0.0.1"), st.integers(1, 65535)), max_size=3).map(tuple),
-    st.none() | views,
-    st.dictionaries(addresses, numbers, max_size=4),
-    st.lists(st.tuples(numbers, numbers), max_size=3).map(tuple),
-    st.sampled_from(Colour),
-    st.lists(smalls, max_size=2).map(tuple),
-)
-batches = st.builds(
-    lambda site, origin, scope, first, payloads, target: Batch(
-        site,
-        origin,
-        scope,
-        first,
-        len(payloads),
-        pack_body(payloads),
-        target if scope in UNICASTS else None,
-        "SFO" if scope in UNICASTS else "",
-    ),
-    texts,
-    addresses,
-    st.sampled_from(Scope),
-    st.integers(min_value=1, max_value=2**40),
-    st.lists(st.binary(max_size=30), min_size=1, max_size=6),
-    addresses,
-)
-frames = st.builds(
-    lambda dest, headers, batch, unreliable: Frame(A, dest, tuple(headers), batch, unreliable),
-    st.just(B),
-    st.lists(everythings | smalls, max_size=3),
-    st.none() | batches,
-    st.booleans(),
-).filter(lambda frame: frame.headers or frame.batch)
+BATCH = Batch("NYC", A, Scope.UNICAST, 1, 2, pack_body([b"x", b""]), B, "SFO")
+SENT = [Frame(A, B, (EVERYTHING, Small(1)), BATCH), Frame(A, B, (Small(2),), None, True)]
 
 
 def encode(*items: Frame, dest: Address | Physical | None = B) -> bytes:
     return CODEC.encode_datagram(A, dest, [CODEC.encode_frame(frame) for frame in items])
 
 
-@given(st.lists(frames, min_size=1, max_size=20))
-def test_every_frame_comes_back_as_it_was(sent: list[Frame]) -> None:
-    datagram = CODEC.decode(encode(*sent))
-    assert list(datagram.frames) == sent
+def test_a_datagram_comes_back_as_it_was_and_neither_truncated_nor_lengthened() -> None:
+    whole = encode(*SENT)
+    datagram = CODEC.decode(whole)
+    assert list(datagram.frames) == SENT
     assert (datagram.source, datagram.dest, datagram.multicast) == (A, B, False)
+    for bad in (*[whole[:size] for size in range(len(whole))], whole + b"\x00"):
+        with pytest.raises(ProtocolError):
+            CODEC.decode(bad)
 
 
 def test_multicasts_and_datagrams_to_a_physical_address_have_no_destination() -> None:
@@ -130,11 +98,6 @@ def test_multicasts_and_datagrams_to_a_physical_address_have_no_destination() ->
     assert not to_whoever.multicast
 
 
-def test_many_frames_fit_into_one_datagram() -> None:
-    many = [Frame(A, B, (Small(n),), Batch("NYC", A, Scope.ALL, 1, 1, pack_body([b"x"]))) for n in range(FRAMES_MAX)]
-    assert list(CODEC.decode(encode(*many)).frames) == many
-
-
 @given(st.binary(max_size=200))
 def test_random_bytes_are_refused_and_never_raise_anything_else(data: bytes) -> None:
     for attempt in (data, MAGIC + bytes([VERSION]) + data):
@@ -142,24 +105,13 @@ def test_random_bytes_are_refused_and_never_raise_anything_else(data: bytes) -> 
             CODEC.decode(attempt)
 
 
-@given(st.lists(frames, min_size=1, max_size=2), st.data())
-def test_a_truncated_or_lengthened_datagram_is_refused(sent: list[Frame], data: st.DataObject) -> None:
-    whole = encode(*sent)
-    cut = data.draw(st.integers(0, len(whole) - 1))
-    for bad in (whole[:cut], whole + b"\x00"):
-        with pytest.raises(ProtocolError):
-            CODEC.decode(bad)
-
-
-@given(st.lists(frames, min_size=1, max_size=2), st.randoms(use_true_random=False))
-def test_a_damaged_datagram_gives_frames_or_a_protocol_error(sent: list[Frame], rng: random.Random) -> None:
-    damaged = bytearray(encode(*sent))
+@given(st.randoms(use_true_random=False))
+def test_a_damaged_datagram_gives_frames_or_a_protocol_error(rng: random.Random) -> None:
+    damaged = bytearray(encode(*SENT))
     for _ in range(3):
         damaged[rng.randrange(len(damaged))] = rng.randrange(256)
-    try:
+    with suppress(ProtocolError):
         CODEC.decode(bytes(damaged))
-    except ProtocolError:
-        return
 
 
 def test_another_cluster_is_refused() -> None:
@@ -294,22 +246,13 @@ def test_frames_are_bundled_as_they_are_taken(count: int, size: int) -> None:
     assert sum(map(len, bundles([b"x" * size] * count, 20_000))) == count
 
 
-def test_the_largest_batch_of_a_datagram_is_read_without_a_copy_too_many() -> None:
-    body = pack_body([b"x" * 60_000])
-    datagram = CODEC.decode(encode(Frame(A, B, (), Batch("NYC", A, Scope.ALL, 1, 1, body))))
-    assert len(encode(Frame(A, B, (), Batch("NYC", A, Scope.ALL, 1, 1, body)))) < DATAGRAM_BYTES_MAX
-    assert datagram.frames[0].batch is not None
-    assert list(datagram.frames[0].batch.payloads()) == [b"x" * 60_000]
-
-
 @pytest.mark.conforms("LA-27")
 def test_an_address_is_sixteen_bytes_and_a_tag_and_a_view_lists_its_members_once() -> None:
     plain = len(CODEC.pack(Small(1)))
     members = tuple(Address(bytes([n]) * 16) for n in range(10))
     vid = ViewId(1, members[0])
     view = View(vid, vid, members, ("n",) * 10)
-    header = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), view, {}, (), Colour.RED, ())
-    without = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), None, {}, (), Colour.RED, ())
+    header, without = replace(EVERYTHING, view=view), replace(EVERYTHING, view=None)
     assert CODEC.pack(header).count(bytes(members[1])) == 1
     assert len(msgpack.packb(bytes(A))) == 18
     assert len(CODEC.pack(header)) - len(CODEC.pack(without)) < 10 * 18 + 10 * 2 + 2 * 22 + 8
@@ -317,9 +260,8 @@ def test_an_address_is_sixteen_bytes_and_a_tag_and_a_view_lists_its_members_once
 
 
 def test_equal_keys_in_a_vector_are_refused() -> None:
-    header = Everything(1, True, 1.0, "", b"", A, ProxyUUID(A, ""), (), None, {A: 1}, (), Colour.RED, ())
-    plain = CODEC.unpack(CODEC.pack(header))
-    assert CODEC.schema.parse_header(plain) == header
+    plain = CODEC.unpack(CODEC.pack(EVERYTHING))
+    assert CODEC.schema.parse_header(plain) == EVERYTHING
     twice = [[bytes(A), 1, bytes(A), 2] if part == [bytes(A), 1] else part for part in plain]
     assert twice != plain
     with pytest.raises(ProtocolError):

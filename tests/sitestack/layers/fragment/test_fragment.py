@@ -18,6 +18,7 @@ from sitestack.model.message import Batch, Scope
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.codec import Codec
+from sitestack.wire.size import fixed_bytes
 from tests.harness.addresses import address, local_of
 from tests.harness.talkers import Talkers
 from tests.harness.wire import Fate, Faults
@@ -153,6 +154,14 @@ def test_a_batch_is_not_encoded_to_learn_its_size(header: Header, monkeypatch: p
     frame = cast_of(800, header)
     assert layer_of().down(frame, 0.0) == [Down(frame)]
     assert [each.batch for each in encoded] == [None] * isinstance(header, Large)
+
+
+@pytest.mark.parametrize(
+    ("kind", "size"),
+    [(Small, 8 + (8 + 9 + 18) + (8 + 9 + 1)), (Large, None), (Batch, None), (View, None), (Scope, 9)],
+)
+def test_a_size_is_known_only_where_nothing_can_grow(kind: type, size: int | None) -> None:
+    assert fixed_bytes(kind) == size
 
 
 def test_the_known_size_is_never_too_small() -> None:
