@@ -24,7 +24,6 @@ class Caller:
         self.process = script.relay(name)
         self.desk = Desk()
         self.asked: list[str] = []
-        self.headers: list[dict[str, bytes]] = []
         tell = self.process.on_event
 
         def listen(event: Event | Frame) -> None:
@@ -43,7 +42,7 @@ class Caller:
     def call(self, word: str, kind: Kind = Kind.REQUEST, to: tuple[Address, ...] = (), mode: CallMode = CallMode.ALL) -> int:
         """Ask all members, or these; returns the number of the call."""
         number = self.desk.calls.open_call(to or self.everybody(), mode)
-        body = wrap(Envelope(kind, number, {"asked by": self.name.encode()}), word.encode())
+        body = wrap(Envelope(kind, number), word.encode())
         manner = Manner.ENVELOPED if kind is Kind.REQUEST else Manner.INTERNAL
         for target in to or (None,):
             self.process.batching.append(body, Scope.ALL if target is None else Scope.UNICAST, target, manner)
@@ -76,7 +75,6 @@ class Caller:
             answers = []
             for envelope, payload in frame.batch.opened():
                 self.asked.append(payload.decode())
-                self.headers.append(dict(envelope.headers))
                 answers.append(wrap(Envelope(Kind.ANSWER, envelope.call), self.name.encode()))
         for answer in answers:
             self.process.batching.append(answer, Scope.UNICAST, frame.source, Manner.INTERNAL)

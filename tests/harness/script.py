@@ -94,14 +94,11 @@ class Script:
             self.start(site, name)
             self.view(*names[:count])
 
-    def kill(self, *names: str, after_datagrams: int = 0) -> None:
-        """Kill processes as by `kill -9`: now, or after that many more datagrams have left each of them."""
+    def kill(self, *names: str) -> None:
+        """Kill processes as by `kill -9`."""
         for name in names:
-            self.transcript.note(f"{name} is killed" + (f" after {after_datagrams} datagrams" if after_datagrams else ""))
-            if after_datagrams:
-                self[name].dies_after = after_datagrams
-            else:
-                self[name].kill()
+            self.transcript.note(f"{name} is killed")
+            self[name].kill()
 
     def kill_at(self, name: str, point: Callable[[Event | Frame], bool]) -> None:
         """Kill a process right after this event is recorded or this effect carried out: nothing else leaves the process."""

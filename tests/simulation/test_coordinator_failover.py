@@ -155,21 +155,6 @@ def test_no_member_sequences_a_message_of_an_excluded_member() -> None:
     verdict(script)
 
 
-def test_a_sequenced_message_of_a_dead_member_precedes_the_view_without_it() -> None:
-    """S10: A had sequenced D's message already; every member that delivers it does so in a view with D."""
-    script = site("A", "B", "C", "D")
-    late = script.hold("AB", "C", Sequenced)
-    request = script.hold("A", "C", FlushRequest)
-    say(script, "D", "d1")
-    script.kill("D")
-    script.until(lambda: bool(request.packets), "A stops for the view without D")
-    late.stop()
-    script.release(request)
-    script.view("A", "B", "C")
-    assert [script.delivered(name) for name in "ABC"] == [["d1"]] * 3
-    verdict(script)
-
-
 @pytest.mark.conforms("SEQ-8")
 def test_the_coordinator_and_not_the_sender_retransmits_a_missing_message() -> None:
     script = site("A", "B", "C", shown=(Sequenced, Retransmit))

@@ -13,10 +13,10 @@ from sitestack.config import Order
 from sitestack.layers.failure_detection import FailureDetectionConfig
 from sitestack.layers.membership import Membership
 from sitestack.layers.membership.config import QuarantineTimes
-from sitestack.model.events import CheckMember, Unreached
+from sitestack.model.events import Unreached
 from sitestack.model.view import View
 from tests.harness.script import Script
-from tests.harness.stories import layer, site, verdict
+from tests.harness.stories import site, verdict
 from tests.harness.thinned import one_in
 
 #: Seconds between two looks at which members are blocked.
@@ -118,21 +118,6 @@ def test_a_member_deaf_to_the_coordinator_is_excluded_nearly_as_fast_as_a_dead_o
     assert max(standing["A"], standing["B"]) < MOMENT_S
     assert standing["C"] < QuarantineTimes().limit_s + MOMENT_S
     script.heal("A", "B", "C", within=7.0)
-    verdict(script)
-
-
-def test_a_flush_that_a_hole_stops_frees_its_members_though_the_coordinator_answers_again() -> None:
-    """B suspects A for a moment, as A's port refuses it, and leads. B no longer leads when it excludes D from its flush."""
-    script = site(*"ABCD")
-    suspected = layer(script, "B", Membership).levels
-    script.cut("AD", "B")
-    script["B"].input(CheckMember(script["A"].local.address, refused=True))
-    script.until(lambda: suspected()["suspected"].now == 1, "B suspects A")
-    script.world.network.cuts.clear()
-    script.cut("D", "B")
-    standing = stand_still(script, "ABCD", 20.0)
-    assert max(standing[name] for name in "ABC") < STANDING_S_MAX
-    script.view(*"ABCD", within=5.0)
     verdict(script)
 
 

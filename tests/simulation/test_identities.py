@@ -8,6 +8,7 @@ import pytest
 
 from relay_lab.sim.world import World
 from sitestack.journal.records import Send
+from sitestack.layers.discovery.headers import IHave
 from sitestack.layers.membership import Membership
 from sitestack.layers.resolver import Resolver
 from sitestack.model.address import Physical
@@ -65,6 +66,19 @@ def test_a_moved_member_is_reached_at_its_new_address() -> None:
     script.everywhere("C", "b1", within=1.0)
     say(script, "C", "c1")
     script.everywhere("ABC", "c1", within=1.0)
+    verdict(script)
+
+
+@pytest.mark.conforms("LA-5")
+def test_a_sender_that_missed_a_move_reaches_the_member_at_its_new_address() -> None:
+    """A16: it announces its new address a few times; a member cut off from it meanwhile has to ask for it."""
+    script = site("A", "B", "C")
+    announced = script.hold("C", "B", IHave)
+    move(script, "C", Physical("10.0.9.9", 7800))
+    script.run(2.0)
+    announced.stop()
+    script.send("B", "b1", to=script["C"].local.address)
+    script.everywhere("C", "b1", within=3.0)
     verdict(script)
 
 

@@ -58,17 +58,6 @@ def test_a_ready_joiner_that_founds_a_site_merges_with_the_view_that_includes_it
     verdict(script)
 
 
-def test_two_joiners_that_lose_the_site_they_were_ready_for_make_one_of_their_own() -> None:
-    """C and D hear each other and no other process. One founds a site, the other joins it, and later both sites merge."""
-    script = site("A", "B")
-    start_and_prepare(script, "C", "D")
-    silence = script.hold("AB", "CD")
-    script.view("C", "D")
-    silence.stop()
-    script.view("A", "B", "C", "D", within=MERGED_S)
-    verdict(script)
-
-
 def test_a_joiner_with_a_high_promise_is_let_in_at_once_by_a_site_that_has_just_begun() -> None:
     """C's promised view died with its site, and D's site counts views from 1. C tells D the number that it has promised."""
     script = site("A", "B")

@@ -1,43 +1,14 @@
-"""Messages out of band in whole stacks wait for no other, and nothing comes twice for it; and the unicasts of a leaver."""
+"""Unicasts that are still on their way when their sender or receiver leaves are reported to the sender alone (X10)."""
 
 from __future__ import annotations
 
 import pytest
 
 from sitestack.journal.records import Unreach
-from sitestack.layers.unicast.headers import SendFirst, UnicastAck, UnicastData
-from sitestack.model.events import CloseConnection
+from sitestack.layers.unicast.headers import UnicastAck, UnicastData
 from sitestack.model.message import Scope
 from tests.harness.script import Script
 from tests.harness.stories import SOON, site, verdict
-
-
-def whisper(script: Script, word: str, scope: Scope = Scope.UNICAST) -> None:
-    """Send a unicast from B to C."""
-    script.send("B", word, scope=scope, to=script["C"].local.address)
-    script.run(SOON / 4)
-
-
-@pytest.mark.conforms("U2-18", "U2-5")
-def test_one_overtakes_a_message_that_is_lost_and_a_reset_does_not_bring_it_again() -> None:
-    script = site("A", "B", "C", shown=(UnicastData, UnicastAck, SendFirst))
-    whisper(script, "one")
-    script.run(SOON)
-    lost = script.hold("B", "C", UnicastData, carrying=["two"])
-    whisper(script, "two")
-    whisper(script, "urgent", Scope.OOB)
-    assert script.delivered("C") == ["one", "urgent"]
-    script.transcript.note("B closes its connection to C")
-    script["B"].input(CloseConnection(script["C"].local.address))
-    script.run(SOON)
-    assert script.delivered("C") == ["one", "urgent"]
-    lost.stop()
-    whisper(script, "four")
-    script.exactly("C", "one", "urgent", "two", "four", within=2.0)
-    verdict(script, tells="out-of-band")
-
-
-# -- unicasts that are still on their way when their sender leaves are reported to it alone (X10) --------------------------
 
 
 def reports(script: Script, name: str) -> list[tuple[Scope, int, str]]:

@@ -126,19 +126,3 @@ def test_a_network_with_a_hole_comes_to_rest_in_parts_and_heals_at_once(hole: st
     script.view(*names, within=7.0)
     assert sum(map(merges, members)) == len(parts) - 1
     verdict(script)
-
-
-def test_parts_that_both_have_a_member_are_merged_when_one_has_let_it_go() -> None:
-    """F7: B, which did not receive A, continues with C. A received both all the time, and still has them in its view
-    when B finds A.
-    """
-    script = site("A", "B", "C")
-    script.world.network.cuts.append((hosts([script["A"]]), hosts([script["B"]])))
-    script.view("B", "C")
-    script.world.network.cuts.clear()
-    view = script["A"].view
-    assert view is not None
-    assert len(view.members) == 3
-    script.view("A", "B", "C", within=7.0)
-    assert [kind for kind, _ in kinds(script["C"])[-2:]] == ["view", "merge"]
-    verdict(script)

@@ -115,75 +115,25 @@ def test_members_differ_and_understand_each_other(enabled: str, writers: str, wi
 
 
 @pytest.mark.conforms("LA-23")
-def test_two_parts_that_assigned_the_same_id_get_new_ids_after_their_merge() -> None:
-    """A7."""
-    script = Site(site_maker(with_ids()))
-    script.site("NYC", "A", "B", "C", "D")
-    script.run(SETTLED)
-    script.split("AB", "CD")
-    for name, part, far in (("E", "AB", "CD"), ("F", "CD", "ABE")):
-        started = script.start("NYC", name)
-        script.cut([name], far)
-        script.view(*part, name)
-        assert started.alive
-    script.run(SETTLED)
-    assert script.ids("B") == {"A": 1, "B": 2, "E": 5}
-    assert script.ids("D") == {"C": 3, "D": 4, "F": 5}
-    assert script.writers("E", "F") == "ACEF"
-    late = script.hold("F", "C", Forward)
-    script.send("F", "late")
-    script.run(0.1)
-    stray = late.packets[0]
-    assert stray.data[3] == SIX
-    for name in "ABE":  # a datagram of the other part goes astray: F and E have the same id
-        script.world.network.deliver(replace(stray, target=script[name].physical, delay=0.0))
-    script.run(0.1)
-    assert script.drops("unknown_ids") == 3
-    assert script.drops("misdirected") == 0
-    script.wrote.clear()
-    script.world.network.cuts.clear()
-    script.until(lambda: all(len(each.view.members) == 6 for each in script.processes.values() if each.view), "one view")
-    script.release(late)
-    script.everywhere("ABCDEF", "late")
-    script.run(SETTLED)
-    given = [script.ids(name) for name in "ABCDEF"]
-    assert given == [given[0]] * 6
-    assert sorted(given[0].values()) == [6, 7, 8, 9, 10, 11]
-    assert script.writers(*"ABCDEF") == "ABCDEF"
-    verdict(script)
-
-
-def test_a_late_message_of_an_earlier_view_is_read_with_the_table_of_that_view() -> None:
-    """C has left; a message of the view with it arrives after the next table, which lacks its id."""
-    script = Site(site_maker(with_ids()))
-    script.site("NYC", "A", "B", "C")
-    script.run(SETTLED)
-    late = script.hold("C", "B")
-    script.send("C", "1", to=script["B"].local.address)
-    script.run(0.01)
-    late.stop()
-    assert any(packet.data[3] == SIX for packet in late.packets)
-    script.kill("C")
-    script.view("A", "B")
-    script.run(SETTLED)
-    assert script.ids("B") == {"A": 1, "B": 2}
-    script.release(late)
-    script.run(0.1)
-    assert script.drops("unknown_ids") == 0
-    assert script.delivered("B") == ["1"]
-
-
 def test_parts_find_each_other_although_their_members_write_ids() -> None:
-    """The parts find each other amid messages that each of them cannot read of the other."""
+    """A7: the parts find each other amid messages that each of them cannot read of the other, and get new ids."""
     script = Site(site_maker(with_ids()))
     script.site("NYC", "A", "B")
     script.split("A", "B")
+    for name, part, far in (("C", "A", "B"), ("D", "B", "AC")):
+        script.start("NYC", name)
+        script.cut([name], far)
+        script.view(part, name)
     script.run(SETTLED)
+    assert (script.ids("C"), script.ids("D")) == ({"A": 1, "C": 3}, {"B": 2, "D": 3}), "the same id twice"
     script.world.network.cuts.clear()
     for _ in range(400):
         script.send("A", "a", scope=Scope.ALL)
         script.send("B", "b", scope=Scope.ALL)
         script.run(0.05)
-    assert all(process.view is not None and len(process.view.members) == 2 for process in script.processes.values())
+    script.view("A", "B", "C", "D", within=0.0)
     assert script.drops("unknown_ids") > 0
+    given = [script.ids(name) for name in "ABCD"]
+    assert given == [given[0]] * 4
+    assert sorted(given[0].values()) == [4, 5, 6, 7]
     verdict(script)

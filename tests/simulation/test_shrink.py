@@ -40,20 +40,13 @@ def test_another_broken_promise_does_not_count() -> None:
     assert shrink(plan, violations).faults == plan.faults
 
 
-def test_shrinking_removes_irrelevant_delays() -> None:
-    cut = WanCut(3.0, 1.0, False)
-    plan = replace(draw(7), wan_delay_s=0.3, faults=(SlowWan(1.0, 2.0, 0.1, None, 0.0), cut))
-    small = shrink(plan, lambda candidate: ("X1 by the cut",) if cut in candidate.faults else ())
-    assert (small.wan_delay_s, small.faults) == (0.0, (cut,))
-
-
-def test_shrinking_removes_irrelevant_lasting_and_uneven_settings() -> None:
+def test_shrinking_removes_irrelevant_delays_and_lasting_and_uneven_settings() -> None:
     hole = Hole(3.0, 40.0, "NYC", 0, 1, one_way=True)
-    plan = replace(
-        draw(7), lasting_s=13.0, uneven=True, short_ids="some", backlog_bytes_max=6_000, faults=(hole, WanCut(3.0, 1.0, False))
-    )
+    noise = (SlowWan(1.0, 2.0, 0.1, None, 0.0), WanCut(3.0, 1.0, False))
+    plan = replace(draw(7), lasting_s=13.0, uneven=True, short_ids="some", backlog_bytes_max=6_000, wan_delay_s=0.3)
+    plan = replace(plan, faults=(noise[0], hole, noise[1]))
     small = shrink(plan, lambda candidate: ("T1 by the hole",) if hole in candidate.faults else ())
-    assert (small.lasting_s, small.uneven, small.short_ids) == (0.0, False, "nobody")
+    assert (small.lasting_s, small.uneven, small.short_ids, small.wan_delay_s) == (0.0, False, "nobody", 0.0)
     assert (small.backlog_bytes_max, small.faults) == (None, (hole,))
 
 

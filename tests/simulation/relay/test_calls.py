@@ -33,17 +33,6 @@ def test_calls_that_wait_for_all_answers_come_in_one_order_in_both_sites() -> No
     verdict(script)
 
 
-@pytest.mark.conforms("REL-18", "SEQ-6")
-def test_the_headers_of_the_application_cross_the_bridge_and_those_of_the_protocols_do_not() -> None:
-    script = two_sites()
-    all_of = callers(script)
-    all_of["B"].call("with headers")
-    script.run(1.0)
-    for each in all_of.values():
-        assert (each.asked, each.headers) == (["with headers"], [{"asked by": b"B"}])
-    verdict(script)
-
-
 @pytest.mark.conforms("REL-34", "SEQ-19")
 def test_a_call_survives_the_death_of_both_relays_and_reports_them_unreachable() -> None:
     script = two_sites()

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import pytest
-
-from relay.events import BridgeClose, Misconfigured, Peers
-from relay.layer import RelayConfig
+from relay.events import BridgeClose, Peers
 from relay.replica.config import BufferConfig
 from relay_lab.simulation.process import BRIDGE_PORT
 from sitestack.model.address import Physical
@@ -47,22 +44,6 @@ def change(script: Sites, names: str, peers: dict[str, tuple[Physical, ...]]) ->
 
 def held_for(script: Sites, names: str = NYC) -> set[tuple[str, ...]]:
     return {script.relay(name).relay.state.sites for name in names}
-
-
-def test_a_site_that_is_added_is_called_and_held_for_from_then_on() -> None:
-    script = sites(nyc_knows=False)
-    say(script, "B", *numbered("b", 1, 3))
-    change(script, "C", places(script, SFO=SFO))
-    assert held_for(script) == {("SFO",)}, "at all members, though one of them has been told"
-    say(script, "B", *numbered("b", 4, 6))
-    script.run(5.0)
-    assert not script.relay("A").relay.gateway.table.linked("SFO")
-    change(script, "AB", places(script, SFO=SFO))
-    script.linked(*NYC, *SFO)
-    say(script, "E", "e1")
-    script.everybody_has(SFO, *numbered("b", 4, 6), "e1")
-    script.everybody_has(NYC, *numbered("b", 1, 6), "e1")
-    verdict(script)
 
 
 def test_a_first_site_that_is_added_begins_after_what_the_dead_have_sent() -> None:
@@ -134,29 +115,3 @@ def test_an_address_that_changes_is_called_the_next_time_and_the_link_stays() ->
     script.linked(*NYC, *"EF")
     script.everybody_has("EF", "b1", "b2")
     verdict(script)
-
-
-# -- a member that was started without its site's peers founds the site, and relays nothing --------------------------------
-
-
-@pytest.mark.conforms("REL-13")
-def test_messages_under_a_misconfigured_coordinator_are_relayed_after_its_death() -> None:
-    script = Sites({"NYC": "ABC", "SFO": "DE"}, BufferConfig())
-    site, right = script.configs["NYC"]
-    script.configs["NYC"] = (site, RelayConfig())
-    script.form("A")
-    script.configs["NYC"] = (site, right)
-    script.form("D", "E")
-    script.start("NYC", "B")
-    script.view("A", "B")
-    script.run(1.0)
-    script.start("NYC", "C")
-    script.view("A", "B", "C")
-    for name in "ABC":
-        say(script, name, f"{name.lower()}1")
-    script.run(1.0)
-    told = [event.sentence for event in script["A"].events if isinstance(event, Misconfigured)]
-    assert any("to be linked to no other site, its site to 'SFO'" in each for each in told)
-    script.kill("A")
-    script.linked("B", "C", "D", "E")
-    script.everybody_has("BCDE", "a1", "b1", "c1")

@@ -143,22 +143,6 @@ def test_a_quarantined_member_continues_alone_after_the_limit_without_a_merge() 
     verdict(script)
 
 
-def test_a_newer_part_of_one_member_removes_no_living_member_from_the_global_view() -> None:
-    """B or C is cut off from its site and relays too, in a view that counts higher; the other two are shown until the merge."""
-    for name, others in (("B", "AC"), ("C", "AB")):
-        script = two_sites()
-        seen = len(script["D"].events)
-        script.split(name, others)
-        script.send(name, "alone")
-        script.everywhere("DEF", "alone")
-        script.heal("A", "B", "C")
-        living = {script.proxy(each) for each in others}
-        views = [event for event in script["D"].events[seen:] if isinstance(event, GlobalView)]
-        assert views
-        assert all(living <= set(view.members) for view in views)
-        verdict(script)
-
-
 def say(script: Sites, source: str, target: str, header: Header) -> None:
     """A datagram to one member that was not sent by the one that it names."""
     codec, sender = script[target].stack.codec, script[source].local.address

@@ -13,7 +13,7 @@ from sitestack.model.frame import Frame
 from sitestack.model.state_events import FetchState, SiteStateArrived
 from tests.harness.applications import Application, fetching
 from tests.harness.linked_sites import Sites
-from tests.harness.stories import say, verdict
+from tests.harness.stories import verdict
 
 pytestmark = pytest.mark.conforms("REL-32")
 
@@ -150,57 +150,6 @@ def test_both_relays_die() -> None:
     story.write_until(lambda: story.has_state("F"), "B", "C", "E")
     assert story.script.relay("F").relay.site_state.requester.restarts == 0
     story.agree("B", "C", "E", "F")
-    verdict(story.script)
-
-
-def test_a_joiner_of_a_late_site_gets_the_fetched_state_and_no_duplicate() -> None:
-    """E joins while D waits: D's state exceeds the numbers admitted at that view, and E learns them."""
-    story = late()
-    story.script.until(lambda: story.script["D"].view is not None, "a view")
-    hold = story.script.stall("ABC", "D")
-    story.script.run(0.5)
-    story.start("E")
-    hold()
-    story.write_until(lambda: story.has_state("D", "E"), "A", "B", "D")
-    story.agree("A", "B", "C", "D", "E")
-    verdict(story.script)
-
-
-def test_messages_in_a_fetched_state_are_not_delivered_when_they_arrive_later() -> None:
-    """NYC has what LON wrote, and SFO gets it from LON itself only after it has the state of NYC."""
-    story = Story({"NYC": "AB", "SFO": "D", "LON": "G"})
-    story.form("A", "B", "G")
-    story.script.linked("A", "B", "G")
-    mend = story.script.part("G", "D")
-    say(story.script, "G", "1", "2", "3")
-    story.start("D")
-    story.script.until(lambda: story.has_state("D"), "a state")
-    assert story.applications["D"].has("1", "2", "3")
-    mend()
-    story.script.linked("A", "B", "G", "D")
-    say(story.script, "G", "4")
-    story.script.run(5.0)
-    assert story.applications["D"].lines == story.applications["G"].lines
-    assert story.applications["D"].shown == 1
-    verdict(story.script)
-
-
-def test_a_successor_fetches_a_state_that_contains_its_missed_messages() -> None:
-    """E joins D, which had its bridge cut after it wrote; NYC is reached again when only E is left."""
-    story = late()
-    story.script.until(lambda: story.script["D"].view is not None, "a view")
-    story.script.linked(*"ABCD")
-    mend = story.script.part("D", "ABC")
-    story.script.send("D", "from D")
-    story.script.run(0.5)
-    story.start("E")
-    story.script.until(lambda: (view := story.script["E"].view) is not None and len(view.members) == 2, "a view of both")
-    story.script.run(0.5)
-    story.script.kill("D")
-    story.write_until(lambda: story.has_state("E"), "A", within=90.0)
-    mend()
-    story.agree("A", "B", "C", "E")
-    assert story.applications["E"].has("from D")
     verdict(story.script)
 
 

@@ -18,7 +18,7 @@ from sitestack.model.frame import Destination
 from sitestack.stack.layer import Down, Effect
 from tests.harness.addresses import address, local_of, place
 from tests.harness.casters import V1, A, B, C
-from tests.harness.hosts import Hosts, contact_of
+from tests.harness.hosts import contact_of
 from tests.harness.messages import frames_in
 
 HOST = Physical("host", 7)
@@ -62,25 +62,12 @@ def test_requests_go_only_to_the_first_addresses_of_a_name_with_too_many() -> No
     assert asked(make().down(SetInitialHosts(many), 0.0)) == list(many[:INITIAL_HOSTS_MAX])
 
 
-@pytest.mark.conforms("LA-13", "LA-19")
-def test_a_member_started_before_its_name_resolves_finds_the_others_later() -> None:
-    group = Hosts(multicast=False)
-    for name in "AB":
-        group.start(name)
-        group.run(2.0)
-        group.view(1, name)
-    group.run(5.0)
-    assert [group.knows(name) for name in "AB"] == ["", ""]
-    group.down("A", SetInitialHosts((place("A"), place("B"))))
-    group.run(1.0)
-    assert [group.knows(name) for name in "AB"] == ["B", "A"]
-
-
 # -- members that routers name, and what a search keeps -------------------------------------------------------------------
 
 
 @pytest.mark.conforms("LA-1")
 def test_all_processes_of_one_name_are_found() -> None:
+    """A10: a name is for display, and the UUID decides."""
     search = Search(0.0, 1.0, 0.1, 10)
     for each in "CAB":
         assert search.heard(replace(contact_of(each, 1), name="A"), None, None, 0.0)

@@ -142,13 +142,6 @@ def test_joiners_beyond_the_bound_are_not_taken_and_may_ask_again() -> None:
     assert coordinator.levels()["joiners"].now == 1
 
 
-def test_frames_of_a_view_to_come_are_held_up_to_a_bound() -> None:
-    layer = member("B")
-    early = [hear(layer, A, ViewTag(NEXT)) for _ in range(3)]
-    assert early == [[], [], [Dropped("held_frames")]]
-    assert layer.levels()["held_frames"].now == 2
-
-
 def test_frames_of_a_view_are_not_sent_to_non_members() -> None:
     """There it would be held for a view that may never come."""
     layer = member("B")

@@ -298,19 +298,6 @@ def test_a_third_holder_retransmits_when_the_sender_is_dead() -> None:
     assert group["C"].layer(NakAck).statistics().retransmitted == 2
 
 
-def test_nothing_is_sent_once_all_frames_are_stable() -> None:
-    """B5: an idle site is silent at this layer."""
-    group = Casters("ABC")
-    group.install(V1)
-    group.send("A", 3)
-    group.run(0.05)
-    for name in "ABC":
-        group.down(name, Stable({A: 3}))
-    before = len(group.wire.sent)
-    group.run(60.0)
-    assert len(group.wire.sent) == before
-
-
 # -- one member's flood --------------------------------------------------------------------------------------------------
 
 

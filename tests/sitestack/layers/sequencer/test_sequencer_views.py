@@ -5,10 +5,8 @@ from __future__ import annotations
 import pytest
 
 from sitestack.layers.batching import BatchingConfig
-from sitestack.model.address import Address
 from sitestack.model.events import Blocked, Unblocked, ViewInstalled
 from sitestack.model.frame import Frame
-from sitestack.stack.layer import Down, Dropped, Effect, Up
 from tests.harness.addresses import address, view_of
 from tests.harness.messages import batch_of, firsts, numerals
 from tests.harness.ordered import Configs, OrderedGroup, sequencer_of
@@ -35,48 +33,6 @@ def test_a_flush_that_is_followed_by_another_crash_loses_and_repeats_nothing() -
     group.change_view("CD")
     group.settle()
     assert group["C"].payloads("D") == group["D"].payloads("D") == numerals(1, 2, 3)
-
-
-SEED_EXAMPLE = """\
-C says forward C5 to A
-A says cast C5
-A delivers C5
-B delivers C5
-C says forward C6 to A
-A says cast C6
-A delivers C6
-B delivers C6
-A dies
-C says forward C5 to B
-C says forward C6 to B
-B says cast C5
-B drops duplicate
-B says cast C6
-B drops duplicate
-C delivers C5
-C delivers C6
-"""
-
-
-@pytest.mark.conforms("SEQ-14", "SEQ-18")
-def test_the_seed_example_of_messages_1_to_6_matches_exactly_without_a_flush() -> None:
-    group = OrderedGroup("ABC", ONE_EACH)
-    group.say("C", b"C1", b"C2", b"C3", b"C4")
-    lines: list[str] = []
-    listen(group, lines)
-    group.wire.hold("A", "C")
-    group.say("C", b"C5")
-    group.say("C", b"C6")
-    lines.append("A dies")
-    group.kill("A")
-    group.next_view("BC")
-    group.settle()
-
-    assert lines == SEED_EXAMPLE.splitlines()
-    expected = [b"C%d" % n for n in range(1, 7)]
-    assert group["B"].payloads("C") == group["C"].payloads("C") == expected
-    group.stable()
-    assert group.table("C") == (0, 0)
 
 
 @pytest.mark.conforms("SEQ-23")
@@ -130,33 +86,3 @@ def test_a_view_that_is_only_caught_up_with_stays_blocked() -> None:
     group.settle()
     assert group["B"].payloads("A") == [b"before", b"1"]
     assert group["A"].payloads("B") == [b"2"]
-
-
-# -- the story ----------------------------------------------------------------------------------------------------
-
-
-def listen(group: OrderedGroup, lines: list[str]) -> None:
-    """Record the sequencers' output."""
-    for name, node in group.members.items():
-
-        def tap(layer: str, effect: Effect, name: str = name) -> None:
-            said = effect.event if isinstance(effect, Up | Down) else effect
-            if layer == "sequencer" and isinstance(said, Frame | Dropped):
-                lines.append(f"{name} {story(effect)}")
-
-        node.stack.tap = tap
-
-
-def story(effect: Effect) -> str:
-    if isinstance(effect, Dropped):
-        return f"drops {effect.reason}"
-    assert isinstance(effect, Up | Down)
-    frame = effect.event
-    assert isinstance(frame, Frame)
-    assert frame.batch is not None
-    payload = next(frame.batch.payloads()).decode()
-    if isinstance(effect, Up):
-        return f"delivers {payload}"
-    if isinstance(frame.dest, Address):
-        return f"says forward {payload} to {chr(frame.dest[0])}"
-    return f"says cast {payload}"
