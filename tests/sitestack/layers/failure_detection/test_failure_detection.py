@@ -152,7 +152,7 @@ def test_a_stall_is_reported_and_causes_no_suspicion() -> None:
 
 
 def test_after_a_pause_a_heartbeat_counts_only_after_an_answer() -> None:
-    """Datagrams from before the pause arrive first; then comes the answer, and then what is new."""
+    """Datagrams from before the pause arrive first; then comes the answer, and then newer ones."""
     detector = make()
     detector.expire(12.0)
     assert hear(detector, B, 12.0, Alive(VIEW.id)) == []

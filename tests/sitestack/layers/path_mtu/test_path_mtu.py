@@ -63,7 +63,7 @@ def test_a_probe_is_a_datagram_of_exactly_its_size() -> None:
 
 
 def test_a_large_size_is_tried_alone_once_the_sizes_below_it_have_passed() -> None:
-    """Probes of all sizes together would fill a narrow wire for seconds, and keep full what is full already."""
+    """Probes of all sizes together would fill a narrow wire for seconds, and keep a full one full."""
     layer = layer_of()
     assert sizes(layer.down(PathDoubt(B, True), 0.0)) == SMALL
     assert answer(layer, B, 1, 548, 0.01) == answer(layer, B, 1, 1_200, 0.01) == []

@@ -98,7 +98,7 @@ def test_the_state_for_a_joiner_travels_as_bytes() -> None:
 @pytest.mark.conforms("SEQ-20")
 @pytest.mark.parametrize("parts", [("AB", "CD"), ("CD", "AB")], ids=["AB first", "CD first"])
 def test_a_split_and_a_merge_cause_no_duplicate_and_each_origin_delivers_its_own(parts: tuple[str, str]) -> None:
-    """S12: what was on its way to a coordinator of the other part is forwarded again in the own one."""
+    """S12: a forward under way to the coordinator of the other part is sent again in the own part."""
     group = OrderedGroup("ABCD", ONE_EACH)
     for name in "ABCD":
         group.send(name, *numerals(1))
