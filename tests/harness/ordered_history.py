@@ -26,7 +26,7 @@ Stream = tuple[str, Scope]
 _SCOPES = (Scope.ALL, Scope.SITE)
 
 
-class SplitHistory:
+class OrderedHistory:
     """Members send, are slow, crash, join, split and merge. Forwards of an earlier view may arrive in a later one."""
 
     def __init__(self, seed: int, order: Literal["total", "fifo"]) -> None:
