@@ -29,6 +29,9 @@ from sitestack.model.state_events import Fetched, Offered
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Effect, Local, Up
 
+#: Maximum redirects in an attempt: they may be a circle.
+REDIRECTS_MAX = 8
+
 
 class Phase(Enum):
     #: Not started, or a member already.
@@ -50,8 +53,10 @@ class Joining:
         #: The coordinator from which state is fetched.
         self._source: Address | None = None
         self._asked: Address | None = None
-        #: Coordinators that were asked and made no offer; others are asked first.
+        #: Coordinators that made no offer; others are asked first.
         self._silent: list[Address] = []
+        #: Since the search.
+        self._redirects = 0
 
     def deadline(self) -> float | None:
         return self._due
@@ -59,6 +64,7 @@ class Joining:
     def find_site(self) -> list[Effect]:
         self.phase = Phase.DISCOVERING
         self._due = self._source = None
+        self._redirects = 0
         return [Down(FindMembers())]
 
     def done(self) -> None:
@@ -84,12 +90,13 @@ class Joining:
         return self.find_site()
 
     def redirected(self, redirect: JoinRedirect, now: float) -> list[Effect]:
-        if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address:
+        if self.phase is not Phase.ASKING or redirect.coordinator == self._local.address or self._redirects == REDIRECTS_MAX:
             return []
+        self._redirects += 1
         return self._ask(redirect.coordinator, now)
 
     def offered(self, source: Address) -> list[Effect]:
-        """Answer the coordinator's offer once: a second request would look like that of a member unaware of its view."""
+        """Answer the coordinator's offer once: a second request is that of a member unaware of its view."""
         if self.phase is not Phase.ASKING or source != self._asked:
             return []
         self._asked = None
@@ -115,7 +122,7 @@ class Joining:
         self._due = now + self._timeout_s
 
     def expire(self, now: float) -> list[Effect]:
-        """Restart after a timeout: the coordinator may be dead, or have abandoned this attempt."""
+        """Restart after a timeout: the coordinator may be dead."""
         if self._due is None or now < self._due:
             return []
         if self.phase is Phase.ASKING and self._asked is not None:

@@ -72,6 +72,15 @@ def test_a_redirected_joiner_asks_the_new_coordinator_and_restarts_its_wait() ->
     assert joining.expire(2.0 + TIMEOUT_S) == LOOK
 
 
+def test_members_that_redirect_to_each_other_are_asked_a_few_times_until_the_next_search() -> None:
+    joining = looking()
+    for _ in range(2):
+        joining.found(Found((peer("A", "A"),)), 1.0)
+        answers = [joining.redirected(JoinRedirect(other), 1.0) for _ in range(10) for other in (C, A)]
+        assert answers == [asks(C), asks(A)] * 4 + [[]] * 12
+        assert joining.expire(1.0 + TIMEOUT_S) == LOOK
+
+
 def test_only_an_offer_of_the_asked_coordinator_is_answered_and_only_once() -> None:
     """A second answer would look like the question of a member that does not know that it is one."""
     joining = looking()
