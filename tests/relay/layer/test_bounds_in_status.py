@@ -106,6 +106,8 @@ SHOWN = {
     "sequencer.received.members": VIEW,
     "sequencer.received.left": "sequencer.tombstones",
     "sequencer.received.evicted": "at most EVICTED_MAX, the oldest is dropped; empty after a merge",
+    "sequencer.received.behind": VIEW,
+    "sequencer.casts": VIEW,
     "sequencer.dropped": VIEW,
     "sequencer.merged": "tables of the other parts, until the merge view",
     "sequencer.received.learned": "origins of `left`",
