@@ -30,7 +30,7 @@ ROW_MUTANTS = (
         "SEQ-9",
         "a joiner is not told which numbers its elder knows by a merge only",
         "sitestack/layers/sequencer/layer.py",
-        "        return LearnedState(numbers, learned) if learned else SequencerState(numbers)",
+        "        return LearnedState(numbers, learned, behind) if learned or behind else SequencerState(numbers)",
         "        return SequencerState(numbers)",
     ),
     row(

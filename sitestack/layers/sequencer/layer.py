@@ -56,9 +56,10 @@ class SequencerState(Header):
 
 @dataclass(frozen=True, slots=True)
 class LearnedState(SequencerState):
-    """SequencerState with origins of which the giver delivered less."""
+    """SequencerState with origins of which the giver, or their part, delivered less."""
 
     learned: tuple[Address, ...]
+    behind: dict[Address, Numbers]
 
 
 _FORWARD: tuple[Header, ...] = (Forward(),)
@@ -284,17 +285,19 @@ class Sequencer(Layer):
         return self._progress_at + self._backoff * self._config.resend_interval_s
 
     def give_state(self) -> SequencerState:
-        numbers, learned = self._received.snapshot(), self._received.learned
-        return LearnedState(numbers, learned) if learned else SequencerState(numbers)
+        numbers, learned, behind = self._received.snapshot(), self._received.learned, self._received.behind
+        return LearnedState(numbers, learned, behind) if learned or behind else SequencerState(numbers)
 
     def take_state(self, state: Header) -> None:
         assert isinstance(state, SequencerState)
-        self._received.restore(state.numbers, state.learned if isinstance(state, LearnedState) else ())
+        learned, behind = (state.learned, state.behind) if isinstance(state, LearnedState) else ((), {})
+        self._received.restore(state.numbers, learned, behind)
 
     def merge_state(self, state: Header) -> None:
         assert isinstance(state, SequencerState)
-        self._missed += self._received.merge(state.numbers, self._members)
-        self._merged.append(state.numbers)
+        lowest = state.numbers | state.behind if isinstance(state, LearnedState) else state.numbers
+        self._missed += self._received.merge(lowest, self._members)
+        self._merged.append(lowest)
 
     def levels(self) -> dict[str, Level]:
         why = "members of earlier views, remembered so that their late messages do not count as new"

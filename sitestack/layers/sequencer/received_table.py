@@ -62,11 +62,11 @@ class ReceivedTable:
         #: Of `_left`: known by merges only.
         self._learned: set[Address] = set()
         #: What the part of an origin expects, where more was delivered here.
-        self._behind: dict[Address, Numbers] = {}
+        self.behind: dict[Address, Numbers] = {}
 
     def admit(self, batch: Batch) -> Receipt:
         """Admit a multicast batch if it is the next one."""
-        if self._behind:
+        if self.behind:
             self._follow(batch)
         numbers = self._members.get(batch.origin, _FRESH)
         expected = numbers[batch.scope]
@@ -79,41 +79,41 @@ class ReceivedTable:
 
     def _follow(self, batch: Batch) -> None:
         """Note that the part of its origin admits it."""
-        numbers = self._behind.get(batch.origin)
+        numbers = self.behind.get(batch.origin)
         if numbers is not None and batch.first == numbers[batch.scope]:
-            self._behind[batch.origin] = advanced(numbers, batch)
+            self.behind[batch.origin] = advanced(numbers, batch)
 
     def lowest(self, origin: Address) -> Numbers:
         """Return the next numbers where least was delivered."""
-        return self._behind.get(origin) or self._members.get(origin, _FRESH)
+        return self.behind.get(origin) or self._members.get(origin, _FRESH)
 
     def retain(self, members: Collection[Address]) -> None:
         """Make departed members tombstones, revive returning ones, evict the oldest tombstones."""
-        known = self._known()
+        known = self.snapshot()
         self._members = {member: known.pop(member, _FRESH) for member in members}
         excess = max(0, len(known) - self._tombstones_max)
         tombstones = list(known.items())
         self._left = dict(tombstones[excess:])
         self._evicted |= tombstones[:excess]
         self._learned &= self._left.keys()
-        self._behind = {each: low for each, low in self._behind.items() if self._members.get(each, low) != low}
+        self.behind = {each: low for each, low in self.behind.items() if self._members.get(each, low) != low}
         while len(self._evicted) > EVICTED_MAX:
             del self._evicted[next(iter(self._evicted))]
 
-    def _known(self) -> dict[Address, Numbers]:
-        return {**self._left, **dict(sorted(self._members.items()))}
-
     def snapshot(self) -> dict[Address, Numbers]:
-        """Return the whole table, in the same order everywhere, for a joiner or another part (S9)."""
-        return self._known() | self._behind
+        """Return the whole table, in the same order everywhere, for a joiner (S9)."""
+        return {**self._left, **dict(sorted(self._members.items()))}
 
     @property
     def learned(self) -> tuple[Address, ...]:
         return tuple(sorted(self._learned))
 
-    def restore(self, snapshot: dict[Address, Numbers], learned: Collection[Address] = ()) -> None:
+    def restore(
+        self, snapshot: dict[Address, Numbers], learned: Collection[Address] = (), behind: dict[Address, Numbers] | None = None
+    ) -> None:
         """All are tombstones until the view comes, which keeps their order."""
         self._members, self._left, self._evicted, self._learned = {}, dict(snapshot), {}, set(learned)
+        self.behind = dict(behind or {})
 
     def merge(self, snapshot: dict[Address, Numbers], members: Collection[Address]) -> list[Missed]:
         """Merge the table of another part of a split site; return the messages that this part missed.
@@ -141,7 +141,7 @@ class ReceivedTable:
             if origin in self._learned:
                 self._left[origin] = of_part[0][origin]
             else:
-                self._behind[origin] = of_part[0][origin]
+                self.behind[origin] = of_part[0][origin]
 
     def clip(self, missed: Sequence[Missed]) -> list[Missed]:
         """Leave out what comes again."""

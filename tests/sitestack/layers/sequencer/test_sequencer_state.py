@@ -245,6 +245,23 @@ def test_a_joiner_delivers_what_another_part_sends_again_as_its_elder_does() -> 
         assert [type(effect) for effect in each.up(again, 0.0)] == [Up]
 
 
+@pytest.mark.conforms("SEQ-9")
+def test_a_joiner_drops_what_its_elder_delivered_and_multicasts_nothing_ahead_of_it() -> None:
+    """Its state contains C's first message, which C's part has not delivered yet."""
+    elder, joiner = sequencer_of("A", view="AC"), sequencer_of("D")
+    first, second = batch_of("C", 1), batch_of("C", 2)
+    elder.up(Frame(A, None, (Sequenced(),), first, False, 1), 0.0)
+    elder.up(ViewInstalled(view_of(2, "A"), view_of(1, "AC")), 0.0)
+    merged(elder, 3, ("C", {"C": (1, 1)}))
+    joiner.take_state(elder.give_state())
+    joiner.up(ViewInstalled(view_of(4, "DC"), None), 0.0)
+    d = address("D")
+    assert joiner.up(Frame(C, d, (Forward(),), second), 0.0) == [Dropped("order_hole")]
+    for batch, kind in ((first, Dropped), (second, Up)):
+        assert [type(each) for each in joiner.up(Frame(C, d, (Forward(),), batch), 0.0)] == [Down]
+        assert [type(each) for each in joiner.up(Frame(d, None, (Sequenced(),), batch, False, batch.first), 0.0)] == [kind]
+
+
 NONSENSE = {
     "a forward that is a multicast": (Frame(B, None, (Forward(),), batch_of("B", 1)), "bad_forward"),
     "a forward of nothing": (Frame(B, A, (Forward(),)), "bad_forward"),
