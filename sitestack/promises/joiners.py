@@ -23,7 +23,7 @@ def find_inherited(joiner: History, stream: Stream, members: Iterable[History]) 
     if stream.site != joiner.site:
         return Ranges()
     others = {history.uuid: history for history in members}
-    #: Calls under way, against cycles.
+    # Calls under way, against cycles.
     asked = set[tuple[Address, int]]()
 
     @cache

@@ -35,12 +35,12 @@ def answer_wrongly(calls: Calls, number: int, member: Any, answer: bytes) -> boo
 answered = Calls.answered
 
 
-@pytest.mark.slow
 def fall(table: LockTable) -> int:
     table.last_token -= 1
     return table.last_token
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("plan", "owner", "method", "planted", "invariant"),
     [

@@ -1,9 +1,9 @@
 """Quarantine: an excluded member blocks until it has merged with its former companions.
 
 What it continued to sequence would reach other sites but not its own. So from the first heartbeat
-of a companion in a later view, it neither delivers nor sends, also in a view alone. Messages of its
-application wait. A coordinator that wakes from a pause may have been
-excluded: it blocks until a companion shows that it is still in the same view.
+of a companion in a later view, it neither delivers nor sends, even alone. Messages of its
+application wait. A coordinator that wakes from a pause may have been excluded: it blocks until a
+companion shows that it is still in the same view.
 
 Five events end a quarantine:
 

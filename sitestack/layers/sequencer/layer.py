@@ -4,8 +4,8 @@ member        Forward(batch) ------unicast-----> coordinator
 coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
 
 A batch keeps its origin and numbers, so it may be forwarded repeatedly. Each member keeps its
-batches until they are safe, and forwards them again after a view change, before new ones. With `order: fifo`
-each origin multicasts its batches.
+batches until they are safe, and forwards them again after a view change, before new ones. With
+`order: fifo` each origin multicasts its batches.
 """
 
 from __future__ import annotations

@@ -248,14 +248,18 @@ async def test_messages_are_shown_on_request_filtered_and_in_three_formats(chrom
     await look_at(node, chromium, look)
 
 
+def enter_token(page: Page) -> None:
+    page.wait_for("document.getElementById('ask-token').open")
+    page.call("Input.insertText", text=TOKEN)
+    page.press("Enter", 13)
+
+
 async def test_without_the_right_to_read_the_page_shows_no_messages(chromium: Browser) -> None:
     node = FakeNode()
     node.join()
 
     def look(page: Page) -> None:
-        page.wait_for("document.getElementById('ask-token').open")
-        page.call("Input.insertText", text=TOKEN)
-        page.press("Enter", 13)
+        enter_token(page)
         page.wait_for("document.querySelector('#verdict.degraded')")
         page.evaluate("document.querySelector('#browser summary').click()")
         page.wait_for(f"{text('#browser-note')}.includes('lacks the right read')")
@@ -268,9 +272,7 @@ async def test_a_refused_status_shows_the_reason(chromium: Browser) -> None:
     node.join()
 
     def look(page: Page) -> None:
-        page.wait_for("document.getElementById('ask-token').open")
-        page.call("Input.insertText", text=TOKEN)
-        page.press("Enter", 13)
+        enter_token(page)
         page.wait_for(f"{text('#connection')}.includes('lacks the right operate')")
 
     await look_at(node, chromium, look, Tokens(f"{TOKEN} shop publish"))
