@@ -201,7 +201,7 @@ class Lease(Generic[T]):
                     task_status.started(value)
                     await self._leaving.wait()
         except BaseException as error:
-            if not is_inside or isinstance(error, trio.Cancelled):
+            if not is_inside or _has_cancelled(error):
                 raise
             self._error = error
         finally:
@@ -223,6 +223,12 @@ class Lease(Generic[T]):
         self._scope.cancel()
         with trio.CancelScope(shield=True):
             await self._left.wait()
+
+
+def _has_cancelled(error: BaseException) -> bool:
+    if isinstance(error, BaseExceptionGroup):
+        return error.subgroup(trio.Cancelled) is not None
+    return isinstance(error, trio.Cancelled)
 
 
 def at_caller(function: Callable[..., T]) -> Callable[..., T]:

@@ -5,7 +5,8 @@ from __future__ import annotations
 import asyncio
 import threading
 import time
-from collections.abc import Callable, Coroutine
+from collections.abc import AsyncIterator, Callable, Coroutine
+from contextlib import asynccontextmanager
 from dataclasses import replace
 from functools import partial
 from typing import Any
@@ -18,7 +19,7 @@ import uvloop
 import sitestack.aio
 import sitestack.blocking
 from sitestack.aio import _call
-from sitestack.channel.portal import PORTAL, Call
+from sitestack.channel.portal import PORTAL, Call, Lease
 from sitestack.config import SiteConfig, local
 from sitestack.layers.discovery import DiscoveryConfig
 from sitestack.model.errors import ChannelClosed, ConfigurationError, LocalError, MessageTooLarge
@@ -261,6 +262,25 @@ def test_a_cancelled_block_is_a_crash_and_leaves_nothing(run: Run) -> None:
                     await asyncio.wait([other])
 
     run(test())
+
+
+def test_a_block_that_is_cancelled_while_it_begins_has_not_begun() -> None:
+    """Its tasks end with a group of cancellations, which is no error of the block."""
+    called = threading.Event()
+
+    @asynccontextmanager
+    async def context() -> AsyncIterator[None]:
+        async with trio.open_nursery() as nursery:
+            nursery.start_soon(trio.sleep_forever)
+            call._scope.cancel()
+            yield
+
+    call = Call(Lease(context).enter, None, lambda done: done())
+    PORTAL.acquire()
+    PORTAL.start(call, called.set)
+    called.wait()
+    PORTAL.release()
+    assert call.was_cancelled
 
 
 def test_a_block_that_is_cancelled_before_its_leave_has_begun_leaves_no_member(run: Run) -> None:
