@@ -46,7 +46,7 @@ OUTBOX_BYTES_MAX = 8 << 20
 TOTAL_BYTES_MAX = 256 << 20
 #: Extra outbox room (bytes) for non-datagrams, so that datagrams cannot crowd out notices.
 NOTICE_BYTES_MAX = 1 << 20
-#: The part of the free room that one connection may have: an eighth, and a quarter with non-datagrams.
+#: The free room that one connection may take: an eighth, and a quarter with non-datagrams.
 DATAGRAMS_SHARE, NOTICES_SHARE = 8, 4
 WRITE_BYTES = 256 * 1024
 _COUNT = struct.Struct("i")
@@ -264,6 +264,7 @@ class RouterServer:
                 self._links[client].filled.set()
 
     def _cut(self, cut: Cut) -> None:
+        self.outboxes.close(cut.client)  # or the notice of its departure cuts others
         if cut.client in self._links:
             structlog.get_logger().info("connection closed", reason=cut.reason)
             self._links[cut.client].scope.cancel()

@@ -6,6 +6,7 @@ import socket
 from collections.abc import AsyncIterator, Iterator, Sequence
 from contextlib import asynccontextmanager, contextmanager
 from functools import partial
+from itertools import count
 
 import pytest
 import trio
@@ -16,7 +17,7 @@ from relay.router.server import RouterServer
 from relay.router.switchboard import Say
 from sitestack.config import SiteConfig, TransportConfig, find_problems
 from sitestack.layers.discovery import DiscoveryConfig
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing, SiteKey
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
@@ -196,6 +197,31 @@ async def test_a_member_that_reads_nothing_is_cut_and_the_others_do_not_wait(mon
             assert got > 50
             assert only.server.levels()["queued_bytes"].now <= server.OUTBOX_BYTES_MAX
             await until(lambda: not knows(a, B), a.receive, c.receive)
+
+
+async def test_members_that_read_nothing_are_not_all_cut_with_the_first_one() -> None:
+    stuck, nonce = RouterServer(ANY_PORT, {"NYC": None}), bytes(NONCE_BYTES)
+    stuck.outboxes = server.Outboxes(total_bytes_max=100_000)
+
+    def hear(client: int, frame: bytes) -> None:
+        stuck._carry_out(stuck.router.receive_frame(client, frame, 0.0))
+
+    def register(client: int, name: str) -> None:
+        entry = Entry(Address(bytes([client] * UUID_BYTES)), name, (Physical("10.0.0.1", 1),))
+        hear(client, routing.REGISTER + routing.pack_entry(entry, None))
+
+    for client in range(30):
+        stuck.router.open(client, nonce, 0.0)
+        hear(client, routing.hello("NYC", None, nonce, nonce))
+        stuck.outboxes.open(client)
+        register(client, "")
+    while not stuck.outboxes.lost_datagrams:
+        hear(0, routing.CAST + bytes(100))
+    names = map(str, count())
+    while not stuck.router.refused["slow"]:
+        register(0, next(names))
+    stuck._socket.close()
+    assert stuck.router.refused["slow"] == 1
 
 
 @asynccontextmanager
