@@ -10,7 +10,7 @@ from relay.node.config.config_values import with_value
 from relay.node.config.settings import NodeConfig, find_problems
 
 BYTES, PEERS = "relay.budget.bytes", "relay.bridge.peers"
-#: Keys that may change while the member runs. Key and certificate files are reread in place.
+#: Keys that may change while the member runs.
 MAY_CHANGE = ("log.level", "relay.budget.entries", BYTES, PEERS)
 #: Prefix of a key -> why it cannot change. The first match applies.
 WHY_NOT = {
@@ -67,7 +67,9 @@ def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
 
 def _misfit(running: NodeConfig, different: dict[str, Any]) -> str:
     """Return why the new budget does not fit the other running values, or an empty string."""
-    found = find_problems(with_value(running, BYTES, different[BYTES])) if BYTES in different else ()
+    changed = with_value(running, BYTES, different.get(BYTES, running.relay.budget.bytes))
+    known = find_problems(running)  # keys that name a removed peer
+    found = [each for each in find_problems(changed) if each not in known]
     return f"with the present other keys, {found[0].removesuffix('.')}" if found else ""
 
 

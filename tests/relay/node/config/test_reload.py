@@ -82,6 +82,15 @@ def test_a_budget_that_needs_another_key_to_change_too_is_taken_with_a_restart_o
     )
 
 
+def test_a_budget_changes_though_a_key_that_needs_a_restart_names_a_removed_peer() -> None:
+    running = with_value(linked(("SFO", "LON")), "relay.when_down", {"SFO": "wait"})
+    wanted = with_value(linked(("LON",)), BYTES, 2_000_000)
+    found = compare(running, wanted)
+    assert sorted(found.changed) == [PEERS, BYTES]
+    after = applied(running, found.changed)
+    assert compare(after, with_value(wanted, BYTES, 3_000_000)).changed == {BYTES: 3_000_000}
+
+
 def test_every_reason_is_for_a_key_that_there_is() -> None:
     assert all(any(f"{key}.".startswith(f"{beginning}.") for key in KEYS) for beginning in WHY_NOT)
     assert set(MAY_CHANGE) <= set(KEYS)
