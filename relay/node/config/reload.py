@@ -58,8 +58,9 @@ def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
 
 def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
     """Return why peers cannot change while this member runs, or an empty string."""
-    if "relay.bridge.via" in different:
-        return "relay.bridge.via has changed too: restart the members one by one"
+    for key in ("relay.bridge.via", "relay.bridge.routers"):
+        if key in different:
+            return f"{key} has changed too: restart the members one by one"
     if running.security.keys and not running.has_bridge():
         return "this member was started without links, and so without certificates: restart it"
     return ""

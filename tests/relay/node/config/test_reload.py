@@ -59,6 +59,14 @@ def test_peers_that_a_route_goes_by_are_taken_with_a_restart_only() -> None:
     assert why["relay.bridge.via"].endswith("restart the members one by one.")
 
 
+def test_peers_called_through_a_new_router_are_taken_with_a_restart_only() -> None:
+    router = Physical("router", 7900)
+    wanted = with_value(with_value(linked(("SFO",)), PEERS, {"SFO": (router,)}), "relay.bridge.routers", (router,))
+    found = compare(linked(("SFO",)), wanted)
+    assert found.changed == {}, "the relay would call the router as if it were the relay of SFO"
+    assert "relay.bridge.routers has changed too" in " ".join(found.refused)
+
+
 def test_a_member_started_without_links_refuses_new_peers() -> None:
     alone = replace(linked(()), security=SecuritySettings(keys="keys/NYC"))
     [sentence] = compare(alone, applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})).refused
