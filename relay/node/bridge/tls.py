@@ -54,6 +54,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
     def __init__(self, transport: trio.SocketStream, context: ssl.SSLContext, *, server: bool) -> None:
         #: Reason why an end closed the connection; empty while it works.
         self.failure = ""
+        #: The peer's, in DER, once proved.
+        self.certificate = b""
         self._transport = transport
         self._incoming, self._outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         self._tls = context.wrap_bio(self._incoming, self._outgoing, server_side=server)
@@ -71,11 +73,8 @@ class TlsStream(trio.abc.HalfCloseableStream):
         site = site_named([name for kind, name in self._names() if kind == "URI"])
         if site is None:
             raise Unproven("its certificate names no site")
+        self.certificate = self._tls.getpeercert(binary_form=True) or b""
         return site
-
-    @property
-    def certificate(self) -> bytes:
-        return self._tls.getpeercert(binary_form=True) or b""
 
     async def receive_some(self, max_bytes: int | None = None) -> bytes:
         """Return all received data, or nothing after the peer's end.

@@ -1,7 +1,5 @@
 """Load and check the configuration file.
 
-No other module knows YAML.
-
 All problems are reported at once. Nothing in the file is interpolated or executed.
 """
 

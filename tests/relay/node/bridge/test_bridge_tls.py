@@ -257,6 +257,16 @@ async def test_a_record_that_was_changed_on_its_way_ends_the_connection(key_dire
         assert not nyc.told
 
 
+async def test_certificates_are_reread_while_a_connection_breaks(key_directory: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async with linked(keys=key_directory) as (nyc, _, sfo, to_nyc):
+        monkeypatch.setattr(nyc.bridge.proving, "reread", lambda: True)
+        await sfo.transport(to_nyc).send_all(b"\x17\x03\x03\x00\x20" + bytes(32))
+        while not nyc.told:
+            nyc.bridge.reread_certificates()
+            await trio.lowlevel.checkpoint()
+        assert nyc.bridge.statistics().distrusted == 0
+
+
 async def test_records_that_arrive_together_are_delivered_together(key_directory: Path) -> None:
     """A turn for each record of 16 KiB would cost more than the encryption."""
     async with linked(keys=key_directory) as (nyc, _, sfo, to_nyc):
