@@ -12,9 +12,9 @@ _BYTES = 8_192
 #: How far below the newest counter an older one can be distinguished from its copies. Datagrams to
 #: all other members count too, and sockets are read one by one: thousands may overtake an envelope.
 WINDOW = 8 * (_BYTES - 1)
-#: Seconds after which, and at most twice that, an overtaken envelope counts as late. The layers
-#: above assume that copies are at most a minute old.
-LATE_S = 30.0
+#: Seconds after which, and at most three times that, an overtaken envelope counts as late. The layers
+#: above assume copies at most a minute old.
+LATE_S = 20.0
 
 #: Why a counter is rejected; empty if it is admitted.
 Refusal = Literal["", "seal_replayed", "seal_late"]

@@ -120,6 +120,13 @@ def test_a_counter_overtaken_a_minute_ago_is_late() -> None:
     assert window.admit(13, 2 * LATE_S) == ""
 
 
+def test_a_counter_overtaken_a_minute_ago_is_late_however_seldom_others_arrive() -> None:
+    window = ReplayWindow(1, 0.0)
+    assert [window.admit(each, 0.0) for each in (1, 3)] == ["", ""]
+    assert window.admit(4, 2 * LATE_S - 1) == ""
+    assert window.admit(2, 60.0) == "seal_late"
+
+
 def test_after_a_silence_an_overtaken_counter_is_late() -> None:
     window = ReplayWindow(1, 0.0)
     assert [window.admit(each, 0.0) for each in (1, 3)] == ["", ""]
