@@ -11,7 +11,6 @@ import asyncio
 from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
-from dataclasses import dataclass
 from functools import partial, wraps
 from typing import Any, Concatenate, Generic, Never, cast
 
@@ -51,15 +50,19 @@ async def _call(work: Callable[[], Awaitable[R]]) -> R:
     if cancellation is not None:
         if call.was_cancelled:
             raise cancellation
-        loop.call_soon(_cancel_again, task, _Repeated(requests))
+        loop.call_soon(_cancel_again, task, _Repeated(cancellation, requests))
     return call.result()
 
 
-@dataclass(frozen=True)
-class _Repeated:
-    """The message of a repeated cancellation: how many the task had before the first one."""
+class _Repeated(str):
+    """The message of a repeated cancellation, by which anyio knows its own; how many the task had before the first one."""
 
     requests: int
+
+    def __new__(cls, cancellation: asyncio.CancelledError, requests: int) -> _Repeated:
+        self = super().__new__(cls, *cancellation.args[:1])
+        self.requests = requests
+        return self
 
 
 def _cancel_again(task: asyncio.Task[Any], repeated: _Repeated) -> None:

@@ -11,6 +11,7 @@ from dataclasses import replace
 from functools import partial
 from typing import Any
 
+import anyio
 import pytest
 import trio
 import trio.testing
@@ -204,6 +205,21 @@ def test_a_repeated_cancellation_that_comes_too_late_is_repeated_again(run: Run,
                 await asyncio.wait({cancelled}, timeout=LIMIT_S / 2)
             assert done == [0, 1, 2]
             assert cancelled.cancelled()
+
+    run(test())
+
+
+def test_a_cancellation_by_anyio_that_comes_too_late_ends_its_scope_and_no_more(run: Run) -> None:
+    async def work() -> None:
+        with trio.CancelScope(shield=True):
+            await trio.sleep(0.1)
+
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()):
+            with anyio.move_on_after(0.05) as scope:
+                await _call(work)
+                await asyncio.sleep(0)
+            assert scope.cancelled_caught
 
     run(test())
 
