@@ -55,7 +55,7 @@ async def _call(work: Callable[[], Awaitable[R]]) -> R:
 
 
 class _Repeated(str):
-    """The message of a repeated cancellation, by which anyio knows its own; how many the task had before the first one."""
+    """The message of a cancellation, also when repeated; how many the task had before it."""
 
     requests: int
 
@@ -133,8 +133,13 @@ class _Batches(Generic[E]):
 
     async def __anext__(self) -> E:
         if not self._taken:
-            with suppress(PortalClosed):  # the block has ended, and so does the iteration
+            try:
                 self._taken.extend(await _call(self._receive_end.take))
+            except PortalClosed:
+                pass  # the block has ended, and so does the iteration
+            except asyncio.CancelledError:
+                self._receive_end._taker = asyncio.current_task()
+                raise
         if not self._taken:
             raise StopAsyncIteration
         self._receive_end.takes += 1

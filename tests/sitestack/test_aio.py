@@ -396,6 +396,10 @@ def test_the_receiving_task_is_known_when_it_sends(run: Run) -> None:
         async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
             await anext(channel)
             assert channel._inner._receive_end._taker is asyncio.current_task()
+            with pytest.raises(TimeoutError):
+                async with asyncio.timeout(0.05):
+                    await anext(channel)
+            assert channel._inner._receive_end._taker is asyncio.current_task()
 
     run(test())
 
