@@ -12,6 +12,7 @@ from collections import deque
 from collections.abc import AsyncIterator, Awaitable, Callable, Coroutine, Iterator
 from contextlib import AbstractAsyncContextManager, asynccontextmanager, suppress
 from functools import partial, wraps
+from itertools import chain
 from typing import Any, Concatenate, Generic, Never, cast
 
 from sitestack.channel.channel import Channel as TrioChannel
@@ -166,7 +167,8 @@ class AsyncDoor(ChannelDoor[K], Generic[K, X_co]):
             item = await anext(self._items)
             if not isinstance(item, Delivery):
                 return item
-            self._messages = item.sound_messages(self._inner._stack.count_drop)
+            # Another task may have begun a batch meanwhile.
+            self._messages = chain(list(self._messages), item.sound_messages(self._inner._stack.count_drop))
 
     def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:
         """Iterate as `Channel.batches` does."""

@@ -404,6 +404,25 @@ def test_the_receiving_task_is_known_when_it_sends(run: Run) -> None:
     run(test())
 
 
+def test_a_task_that_receives_in_place_of_a_cancelled_one_gets_the_rest_of_its_batch(run: Run) -> None:
+    async def test() -> None:
+        async with sitestack.aio.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+            assert isinstance(await anext(channel), View)
+            first = asyncio.create_task(take(channel, 1))
+            await asyncio.sleep(0.05)
+            sending = asyncio.create_task(channel.send_many([b"1", b"2", b"3"]))
+            await asyncio.sleep(0)
+            time.sleep(0.1)  # noqa: ASYNC251 (the batch is taken, and the task does not know)
+            second = asyncio.create_task(take(channel, 3))
+            await asyncio.sleep(0)
+            await sending
+            await channel.send(b"4")
+            taken = [message.payload for task in (first, second) for message in await task]
+            assert sorted(taken) == [b"1", b"2", b"3", b"4"]
+
+    run(test())
+
+
 def test_two_sites_share_a_transport(run: Run) -> None:
     async def test() -> None:
         async with sitestack.aio.open_transport(SITE) as transport:
