@@ -81,13 +81,17 @@ class Leader(Lock):
 
     async def run(self, duty: Callable[[int], Awaitable[None]]) -> None:
         """As `relay.Leader.run`; `duty` runs in this event loop."""
+
+        async def work(token: int) -> None:
+            await duty(token)
+
         while True:
             try:
                 token = await self.acquire()
             except NoMajority:
                 await asyncio.sleep(RETRY_S)
                 continue
-            at_work, lost = asyncio.ensure_future(duty(token)), asyncio.ensure_future(self.wait_lost())
+            at_work, lost = asyncio.create_task(work(token)), asyncio.create_task(self.wait_lost())
             try:
                 await asyncio.wait({at_work, lost}, return_when=asyncio.FIRST_COMPLETED)
                 if at_work.done():

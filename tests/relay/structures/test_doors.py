@@ -197,6 +197,15 @@ def test_an_error_of_a_duty_that_no_longer_leads_is_raised_on_asyncio() -> None:
     asyncio.run(test())
 
 
+@on_asyncio
+async def test_a_leader_on_asyncio_with_a_duty_that_cannot_be_called_leads_no_longer() -> None:
+    async with two_on_asyncio() as (one, _):
+        leader = relay.aio.Leader(one, "boss")
+        with pytest.raises(TypeError, match="positional argument"):
+            await leader.run(lambda: None)  # type: ignore[arg-type, misc]
+        assert leader.token is None
+
+
 def test_locks_on_threads_exclude_each_other() -> None:
     with two_on_threads() as (one, other):
         held: list[int] = []
