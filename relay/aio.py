@@ -47,8 +47,9 @@ class Map(MapDoor[V]):
     """`relay.Map` on asyncio."""
 
     async def __aenter__(self) -> Map[V]:
-        self._opened = opened(lambda: self._inner, lambda inner: inner)()
-        await self._opened.__aenter__()
+        opening = opened(self._inner.replica.opened, lambda _: self)()
+        await opening.__aenter__()
+        self._opened = opening
         return self
 
     async def __aexit__(self, *exc: Any) -> bool | None:

@@ -44,8 +44,9 @@ class Map(MapDoor[V]):
     """`relay.Map` on threads."""
 
     def __enter__(self) -> Map[V]:
-        self._opened = opened(lambda: self._inner, lambda inner: inner)()
-        self._opened.__enter__()
+        opening = opened(self._inner.replica.opened, lambda _: self)()
+        opening.__enter__()
+        self._opened = opening
         return self
 
     def __exit__(self, *exc: Any) -> bool | None:

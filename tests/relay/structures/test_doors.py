@@ -95,6 +95,9 @@ def test_a_map_on_threads() -> None:
             assert mine.compare().equal
         while "k" in mine:
             time.sleep(0.01)
+        with pytest.raises(LocalError, match="share it"), mine:
+            pass
+        mine.put("k", b"v")
 
 
 @on_asyncio
@@ -204,6 +207,19 @@ async def test_a_leader_on_asyncio_with_a_duty_that_cannot_be_called_leads_no_lo
         with pytest.raises(TypeError, match="positional argument"):
             await leader.run(lambda: None)  # type: ignore[arg-type, misc]
         assert leader.token is None
+
+
+@on_asyncio
+async def test_a_map_on_asyncio_that_is_opened_twice_is_refused_and_stays_open() -> None:
+    async with two_on_asyncio() as (one, _):
+        mine = relay.aio.Map[bytes](one, "m")
+        async with mine:
+            with pytest.raises(LocalError, match="share it"):
+                async with mine:
+                    pass
+            await mine.put("k", b"v")
+        async with relay.aio.Map[bytes](one, "m"):
+            pass
 
 
 def test_locks_on_threads_exclude_each_other() -> None:
