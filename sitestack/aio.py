@@ -33,7 +33,7 @@ async def _call(work: Callable[[], Awaitable[R]]) -> R:
     answered = loop.create_future()
 
     def post(action: Callable[[], object]) -> None:
-        with suppress(RuntimeError):  # the loop was closed: no task waits any more
+        with suppress(RuntimeError):  # the loop was closed
             loop.call_soon_threadsafe(action)
 
     call = Call(work, task, post)
@@ -85,7 +85,7 @@ def awaited(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
 
 def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Return this method, which does not wait, for asyncio: it runs in the channel's thread."""
+    """Return this method, which does not wait, for asyncio."""
 
     @wraps(method)
     async def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:
@@ -137,7 +137,7 @@ class _Batches(Generic[E]):
             try:
                 self._taken.extend(await _call(self._receive_end.take))
             except PortalClosed:
-                pass  # the block has ended, and so does the iteration
+                pass  # the block has ended
             except asyncio.CancelledError:
                 self._receive_end._taker = asyncio.current_task()
                 raise
@@ -167,7 +167,7 @@ class AsyncDoor(ChannelDoor[K], Generic[K, X_co]):
             item = await anext(self._items)
             if not isinstance(item, Delivery):
                 return item
-            # Another task may have begun a batch meanwhile.
+            # after those of another task
             self._messages = chain(list(self._messages), item.sound_messages(self._inner._stack.count_drop))
 
     def batches(self) -> AsyncIterator[Delivery | View | Gap | X_co]:

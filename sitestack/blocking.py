@@ -73,7 +73,7 @@ def opened(
                 yield show(perform(lease.enter))
             except (KeyboardInterrupt, GeneratorExit):
                 with suppress(PortalClosed):  # at the end of the interpreter
-                    perform(lease.abandon)
+                    perform(lease.abandon) if not PORTAL.is_here else lease.drop()
                 raise
             except BaseException:
                 perform(lease.leave)
@@ -98,7 +98,7 @@ class _Batches(Generic[E]):
             self._taken.extend(await self._receive_end.take())  # there, where no interrupt comes in between
 
         if not self._taken:
-            with suppress(PortalClosed):  # the block has ended, and so does the iteration
+            with suppress(PortalClosed):  # the block has ended
                 perform(fill)
         if not self._taken:
             raise StopIteration

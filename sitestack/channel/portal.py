@@ -127,7 +127,8 @@ class Portal:
                 with suppress(PortalClosed):  # the thread has failed
                     self.post(self._ended.set)
                 thread, self._thread = self._thread, None
-                thread.join()
+                if thread is not threading.current_thread():
+                    thread.join()
 
     def forget_thread(self) -> None:
         """Begin anew in a forked process, which has no thread."""
@@ -160,8 +161,15 @@ class Portal:
         except trio.RunFinishedError:
             raise PortalClosed from None
 
+    @property
+    def is_here(self) -> bool:
+        """Whether this is its thread, as in a callback or a finalizer."""
+        return trio.lowlevel.in_trio_run() and trio.lowlevel.current_trio_token() is self._token
+
     def start(self, call: Call[Any], done: Callable[[], object]) -> None:
-        """Serve a call; then run `done` at its caller. Raises PortalClosed."""
+        """Serve a call; then run `done` at its caller. Raises LocalError."""
+        if self.is_here:
+            raise LocalError("this runs in the thread of all channels, so it must not use one; hand it to another thread")
 
         def begin() -> None:
             if self._ended.is_set():
@@ -218,9 +226,13 @@ class Lease(Generic[T]):
         if self._error is not None:
             raise self._error
 
+    def drop(self) -> None:
+        """As `abandon`, without waiting."""
+        self._scope.cancel()
+
     async def abandon(self) -> None:
         """End like a cancelled block: the other members see a crash."""
-        self._scope.cancel()
+        self.drop()
         with trio.CancelScope(shield=True):
             await self._left.wait()
 

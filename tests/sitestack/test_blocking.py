@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import queue
 import signal
 import subprocess
 import sys
@@ -163,6 +164,42 @@ def test_a_channel_opens_after_a_thread_that_did_not_start_or_end_in_time(monkey
         with pytest.raises(KeyboardInterrupt):
             use()
     use()
+
+
+def test_a_block_that_is_collected_in_the_thread_of_the_channels_is_a_crash() -> None:
+    """A garbage collection runs in any thread, and this one serves the end of the block."""
+    network, collected = MemoryNetwork(), threading.Event()
+
+    def items() -> Iterator[object]:
+        with sitestack.blocking.open_channel(SITE, name="B", transport=network.open()) as channel:
+            yield from channel
+
+    with sitestack.blocking.open_channel(SITE, name="A", transport=network.open()) as a:
+        kept = [items()]
+        next(kept[0])
+
+        def collect() -> None:
+            kept.clear()
+            collected.set()
+
+        portal.PORTAL.post(collect)
+        assert collected.wait(LIMIT_S)
+        names = [event.names for event in (next(a), next(a), next(a)) if isinstance(event, View)]
+        assert names == [("A",), ("A", "B"), ("A",)]
+
+
+def test_a_callback_in_the_thread_of_the_channels_that_uses_one_is_refused() -> None:
+    with sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()) as channel:
+
+        def use() -> None:
+            try:
+                channel.send(b"x")
+            except LocalError as error:
+                refused.put(str(error))
+
+        refused: queue.SimpleQueue[str] = queue.SimpleQueue()
+        portal.PORTAL.post(use)
+        assert "must not use one" in refused.get(timeout=LIMIT_S)
 
 
 def test_two_threads_that_iterate_are_refused() -> None:
