@@ -98,8 +98,9 @@ class Map(MapReads[V]):
         self._undelivered: dict[str, trio.Event] = {}
 
     async def __aenter__(self) -> Map[V]:
-        self._opened = self.replica.opened()
-        await self._opened.__aenter__()
+        opening = self.replica.opened()
+        await opening.__aenter__()
+        self._opened = opening
         return self
 
     async def __aexit__(self, *exc: Any) -> bool | None:

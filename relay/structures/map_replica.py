@@ -100,7 +100,6 @@ class MapReplica(Structure):
         self._number = self.now_ms()  # above those before the map was reopened
         self._ended = self._learned = False
         self._progress = trio.Event()
-        self._questions, self._asked = trio.open_memory_channel[tuple[Address, int, bytes]](QUESTIONS_MAX)
         self._compared: dict[Address, bytes] | None = None
         self._comparing = trio.Lock()
         self._sweep = Sweep()
@@ -111,6 +110,7 @@ class MapReplica(Structure):
     async def opened(self) -> AsyncIterator[None]:
         """Take part in the map, with the entries of another member that has it."""
         self._channel.structures.attach(self._name, self)
+        self._questions, self._asked = trio.open_memory_channel[tuple[Address, int, bytes]](QUESTIONS_MAX)
         try:
             with unwrapped():
                 async with trio.open_nursery() as nursery:

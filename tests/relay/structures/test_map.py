@@ -25,6 +25,7 @@ from sitestack.transport.memory import MemoryNetwork
 from sitestack.wire.plain import pack_plain
 from tests.harness.sockets import until
 from tests.relay.node.test_relay_channel import QUICK, World, two_sites
+from tests.relay.structures.test_lock import pair
 
 
 @asynccontextmanager
@@ -318,6 +319,18 @@ async def test_a_value_too_large_for_the_message_of_the_owner_is_refused_at_once
             with suppress(MessageTooLarge), trio.fail_after(2):
                 await writes.put("k", bytes(60_000 - short), ttl_s=1e6)
         assert len(writes.get("k") or b"") == 56_000
+
+
+async def test_a_map_object_is_refused_while_it_is_open_and_opens_again_after_it_has_ended() -> None:
+    async with pair() as (one, other):
+        mine = Map[bytes](one, "m")
+        async with mine:
+            with pytest.raises(LocalError, match="share it"):
+                async with mine:
+                    pass
+            await mine.put("k", b"1")
+        async with mine, Map[bytes](other, "m") as theirs:
+            assert theirs.get("k") == b"1"
 
 
 async def test_bad_keys_values_names_codecs_and_updates_are_refused() -> None:
