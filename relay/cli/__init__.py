@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import sys
 from collections.abc import Sequence
 from typing import NoReturn
@@ -10,7 +11,8 @@ _NODE_EXTRA = {"click", "hypercorn", "prometheus_client", "rich", "starlette"}
 
 
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
-    """Run one command and exit. If the extra `node` is missing, print how to install it."""
+    """Run one command and exit."""
+    _open_streams()
     try:
         # The library alone installs without click.
         from relay.cli.app import main as run  # noqa: PLC0415
@@ -22,6 +24,17 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
             raise
         print(f"relay: {package} is not installed: pip install 'sitestack[node]'", file=sys.stderr)
         sys.exit(2)
+
+
+def _open_streams() -> None:
+    """Open closed standard descriptors, or sockets take their numbers."""
+    for descriptor in range(3):
+        try:
+            os.fstat(descriptor)
+        except OSError:
+            os.open(os.devnull, os.O_RDWR if descriptor else os.O_WRONLY)  # a read still fails
+    sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
+    sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
 
 
 __all__ = ["main"]

@@ -6,6 +6,8 @@ import errno
 import os
 import re
 import socket
+import subprocess
+import sys
 from http.client import FORBIDDEN, NOT_FOUND, SERVICE_UNAVAILABLE, UNAUTHORIZED
 from pathlib import Path
 
@@ -162,6 +164,13 @@ def test_ctrl_c_while_a_node_hangs_is_130(run: Run, monkeypatch: pytest.MonkeyPa
     with socket.socket(socket.AF_UNIX) as sock:
         sock.bind(str(tmp_path / "a.sock"))
         assert run(*arguments.split()).code == exits.EXIT_INTERRUPTED
+
+
+def test_closed_standard_descriptors_go_to_no_socket_and_no_file() -> None:
+    program = "import os, sys; from relay.cli import main; os.closerange(0, 3); sys.stdout = sys.stderr = None\n"
+    program += "try: main(['journal', 'cat', '.'])\nexcept SystemExit as ended: os._exit(10 * os.open('/', 0) + ended.code)"
+    done = subprocess.run([sys.executable, "-c", program], check=False, cwd=Path(__file__).parent)
+    assert divmod(done.returncode, 10) == (3, exits.EXIT_DONE)
 
 
 def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
