@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import sys
 from collections.abc import Sequence
+from io import TextIOWrapper
 from typing import NoReturn
 
 _NODE_EXTRA = {"click", "hypercorn", "prometheus_client", "rich", "starlette"}
@@ -27,7 +28,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
 
 
 def _open_streams() -> None:
-    """Open closed standard descriptors, or sockets take their numbers."""
+    """Open closed standard descriptors, or sockets take their numbers. Escape what stdout cannot encode."""
     for descriptor in range(3):
         try:
             os.fstat(descriptor)
@@ -35,6 +36,8 @@ def _open_streams() -> None:
             os.open(os.devnull, os.O_RDWR if descriptor else os.O_WRONLY)  # a read still fails
     sys.stdout = sys.stdout or os.fdopen(1, "w", closefd=False)
     sys.stderr = sys.stderr or os.fdopen(2, "w", closefd=False)
+    if isinstance(sys.stdout, TextIOWrapper):
+        sys.stdout.reconfigure(errors="backslashreplace")
 
 
 __all__ = ["main"]

@@ -33,6 +33,6 @@ def check(file: Path, site: str, name: str) -> None:
 
 
 def _describe(config: NodeConfig) -> str:
-    """Return a summary of a sound configuration, so that a wrong file is noticed."""
+    """Return a summary, so that a wrong file is noticed."""
     links = ", ".join(config.peer_sites())
     return f"sound. Site {config.site}, {f'linked to {links}' if links else 'linked to no other site'}."

@@ -173,6 +173,12 @@ def test_closed_standard_descriptors_go_to_no_socket_and_no_file() -> None:
     assert divmod(done.returncode, 10) == (3, exits.EXIT_DONE)
 
 
+def test_a_name_that_the_output_cannot_encode_is_escaped(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "relay", "keygen", str(tmp_path), "--site", "\u6771"]
+    done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
+    assert done.stdout == f"{tmp_path}/\\u6771: made; for the nodes of \\u6771 only (relay node --keys).\n".encode()
+
+
 def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay_lab.cli.soak._run", lambda *_: Soak(result(), 0, []))
     ended = run("soak", "--minutes", 1)
