@@ -5,6 +5,8 @@ from __future__ import annotations
 import errno
 import sys
 from collections.abc import Sequence
+from contextlib import suppress
+from io import StringIO
 from typing import NoReturn
 
 import click
@@ -52,6 +54,7 @@ _PASSING = (errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.ENOMEM
 def main(arguments: Sequence[str] | None = None) -> NoReturn:
     try:
         status = relay.main(arguments, prog_name="relay", standalone_mode=False)
+        _flush()
     except click.UsageError as error:
         where = "relay" if error.ctx is None else error.ctx.command_path
         _fail(f"{where}: {error.format_message()} (See {where} --help.)")
@@ -63,12 +66,25 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         _fail(str(error), EXIT_CHECK_FAILED)
     except LocalError as error:
         _fail(str(error), EXIT_CHECK_FAILED if getattr(error.__cause__, "errno", None) in _PASSING else EXIT_USAGE)
+    except BrokenPipeError:
+        sys.exit(EXIT_CHECK_FAILED)
     except OSError as error:
         code = EXIT_USAGE if isinstance(error, _MISTAKES) else EXIT_CHECK_FAILED
         _fail(f"relay: {error.filename or 'the system'}: {error.strerror or error}", code)
     sys.exit(status if isinstance(status, int) else 0)
 
 
+def _flush() -> None:
+    """Write pending output, or drop it: the interpreter would try again, and exit with 120."""
+    try:
+        sys.stdout.flush()
+    except OSError:
+        sys.stdout = StringIO()
+        raise
+
+
 def _fail(sentence: str, code: int = EXIT_USAGE) -> NoReturn:
+    with suppress(OSError):
+        _flush()
     click.echo(sentence, err=True)
     sys.exit(code)

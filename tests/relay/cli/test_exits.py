@@ -20,6 +20,7 @@ from sitestack.model.errors import LocalError, SlowConsumer, Unwritten
 from tests.harness.command_line import Run
 from tests.harness.http_server import answering
 from tests.lab.drills.test_result import result
+from tests.relay.cli.test_journals import write_run
 from tests.relay.node.test_daemon import configure
 
 PROJECT = Path(__file__).parents[3]
@@ -177,6 +178,18 @@ def test_a_name_that_the_output_cannot_encode_is_escaped(tmp_path: Path) -> None
     command = [sys.executable, "-m", "relay", "keygen", str(tmp_path), "--site", "\u6771"]
     done = subprocess.run(command, capture_output=True, check=True, env={**os.environ, "PYTHONIOENCODING": "latin-1"})
     assert done.stdout == f"{tmp_path}/\\u6771: made; for the nodes of \\u6771 only (relay node --keys).\n".encode()
+
+
+def test_a_short_output_that_cannot_be_written_is_1(tmp_path: Path) -> None:
+    write_run(tmp_path, delivered=1)
+    command = [sys.executable, "-m", "relay", "journal", "cat", str(tmp_path)]
+    buffered = {**os.environ, "PYTHONUNBUFFERED": ""}
+    reader, pipe = os.pipe()
+    os.close(reader)
+    for output, why in ((os.open("/dev/full", os.O_WRONLY), b"relay: the system: No space left on device\n"), (pipe, b"")):
+        done = subprocess.run(command, stdout=output, stderr=subprocess.PIPE, check=False, env=buffered)
+        os.close(output)
+        assert (done.returncode, done.stderr) == (exits.EXIT_CHECK_FAILED, why)
 
 
 def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
