@@ -19,6 +19,8 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
         from relay.cli.app import main as run  # noqa: PLC0415
 
         run(arguments)
+    except KeyboardInterrupt:  # outside of the command
+        sys.exit(130)
     except ModuleNotFoundError as error:
         package = (error.name or "").partition(".")[0]
         if package not in _NODE_EXTRA:

@@ -101,7 +101,7 @@ def _ask(target: str, token: Path | None) -> dict[str, Any]:
 
 
 def _ask_url(url: str, token: Path | None) -> dict[str, Any]:
-    """Fetch the status of a node over HTTP; `url` may omit /status."""
+    """`url` may omit /status."""
     where = url if url.rstrip("/").endswith("/status") else f"{url.rstrip('/')}/status"
     request = Request(where)
     if token is not None:  # unredirected: never sent to another server

@@ -192,6 +192,14 @@ def test_a_short_output_that_cannot_be_written_is_1(tmp_path: Path) -> None:
         assert (done.returncode, done.stderr) == (exits.EXIT_CHECK_FAILED, why)
 
 
+def test_ctrl_c_before_the_command_begins_is_130(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr(app, "main", interrupt)
+    assert run("status").code == exits.EXIT_INTERRUPTED
+
+
 def test_a_soak_without_a_long_lived_process_is_reported_as_not_exercised(run: Run, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("relay_lab.cli.soak._run", lambda *_: Soak(result(), 0, []))
     ended = run("soak", "--minutes", 1)
