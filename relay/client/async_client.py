@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import ssl
+import sys
 import time
 from collections.abc import AsyncGenerator, Iterable, Sequence
 from types import TracebackType
@@ -80,7 +81,7 @@ class AsyncClient:
         nodes = Nodes(self._urls, self._token)
         follower = Follower(nodes, after, oldest=oldest, messages=messages)
         while True:
-            request = follower.request()
+            request, handled = follower.request(), sys.exception()
             try:
                 async with self._http.stream("GET", request.url, headers=request.headers) as answer:
                     body = b"" if answer.status_code == 200 else await answer.aread()
@@ -89,12 +90,12 @@ class AsyncClient:
                         if (event := follower.take(line)) is not None:
                             yield event
             except _ERRORS as error:
-                check_stream(nodes, unanswered(error))  # else the next node is asked
+                check_stream(nodes, unanswered(error, handled))  # else the next node is asked
             nodes.go_on()
             await anyio.sleep(PAUSE_S)
 
     async def _exchange(self, request: Request) -> Answer:
-        body, status, retry_after = bytearray(), 0, None
+        body, status, retry_after, handled = bytearray(), 0, None, sys.exception()
         try:
             async with self._http.stream(request.method, request.url, headers=request.headers, content=request.body) as answer:
                 status, retry_after = answer.status_code, answer.headers.get("retry-after")
@@ -102,5 +103,5 @@ class AsyncClient:
                     body += piece
         except _ERRORS as error:
             if not status:
-                return unanswered(error)
+                return unanswered(error, handled)
         return Answer(status, retry_after, bytes(body))

@@ -2,6 +2,7 @@ from __future__ import annotations
 
 import http.client
 import ssl
+import sys
 import time
 from collections.abc import Iterable, Iterator, Sequence
 from types import TracebackType
@@ -86,6 +87,7 @@ class Client:
         nodes = Nodes(self._urls, self._token)
         follower = Follower(nodes, after, oldest=oldest, messages=messages)
         while True:
+            handled = sys.exception()
             connection, path = self._connect(request := follower.request())
             try:
                 _dial(connection)
@@ -96,7 +98,7 @@ class Client:
                     if (event := follower.take(line.rstrip(b"\r\n").decode())) is not None:
                         yield event
             except _ERRORS as error:
-                check_stream(nodes, unanswered(error))  # else the next node is asked
+                check_stream(nodes, unanswered(error, handled))  # else the next node is asked
             finally:
                 connection.close()
             nodes.go_on()
@@ -104,7 +106,7 @@ class Client:
 
     def _exchange(self, request: Request) -> Answer:
         """Return the answer, or the part that arrived. Keep the connection."""
-        body, answer, failed, is_old = bytearray(), None, Answer(), False
+        body, answer, failed, is_old, handled = bytearray(), None, Answer(), False, sys.exception()
         try:
             if self._open is None or not request.url.startswith(f"{self._open[0]}/"):
                 self.close()
@@ -121,7 +123,7 @@ class Client:
             self.close()
             if is_old and answer is None and isinstance(error, ConnectionError):  # closed while idle
                 return self._exchange(request)
-            failed = unanswered(error)
+            failed = unanswered(error, handled)
         return failed if answer is None else Answer(answer.status, answer.getheader("retry-after"), bytes(body))
 
     def _connect(self, request: Request) -> tuple[http.client.HTTPConnection, str]:

@@ -113,9 +113,9 @@ class Answer:
             return f"{self.status}: no reason is given" if self.status else "no answer"
 
 
-def unanswered(error: BaseException | None) -> Answer:
-    """Return what the error of a request amounts to."""
-    while error is not None and not isinstance(error, Refused):  # which the application handles now
+def unanswered(error: BaseException | None, handled: BaseException | None = None) -> Answer:
+    """Return what the error of a request amounts to. `handled`: by the application meanwhile."""
+    while error is not None and error is not handled:
         if isinstance(error, ssl.SSLCertVerificationError):
             return Answer(untrusted=error.verify_message)
         error = error.__cause__ or error.__context__

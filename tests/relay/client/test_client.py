@@ -19,7 +19,7 @@ import pytest
 import trio
 
 from relay.client import AsyncClient, Client, Event, NotPublished, Outgoing, Published, Refused
-from relay.client.exchange import BATCH_MESSAGES, Answer, Follower, Nodes, Request, publish, unanswered
+from relay.client.exchange import BATCH_MESSAGES, Answer, Follower, Nodes, Request, publish
 from relay.node.http.token import Tokens
 from sitestack.model.address import Physical
 from tests.harness.certificates import authority, context, signed, write_site
@@ -354,17 +354,27 @@ def test_messages_are_refused_only_once_no_node_is_trusted() -> None:
     assert ([type(each) for each in results], len(asked)) == ([Published, Published], 5)
 
 
-def test_a_node_that_is_away_is_not_untrusted_because_the_application_handles_a_refusal() -> None:
-    try:
+@pytest.mark.parametrize("kind", ["threads", "trio", "asyncio"])
+async def test_a_node_that_is_away_is_not_untrusted_because_the_application_handles_another_refusal(kind: str) -> None:
+    other = ssl.SSLCertVerificationError(1, "expired")
+    other.verify_message = "of another server"
+
+    def in_threads(url: str) -> None:
         try:
-            raise ssl.SSLCertVerificationError(1, "expired")
-        except OSError:
-            raise Refused("the node's certificate is not trusted") from None
-    except Refused:
-        with pytest.raises(FileNotFoundError) as raised:
-            Path("away").read_bytes()
-        assert raised.value.__context__ is not None
-        assert unanswered(raised.value) == Answer()
+            raise other
+        except ssl.SSLError:
+            with Client([url], give_up_s=0.3) as client, pytest.raises(NotPublished, match="no answer"):
+                client.publish(b"x")
+
+    async def in_tasks(url: str) -> None:
+        try:
+            raise other
+        except ssl.SSLError:
+            async with AsyncClient([url], give_up_s=0.3) as client:
+                with pytest.raises(NotPublished, match="no answer"):
+                    await client.publish(b"x")
+
+    await run_in(kind, in_threads, in_tasks, "http://127.0.0.1:1")
 
 
 @pytest.mark.parametrize("kind", ["threads", "trio", "asyncio"])
