@@ -37,7 +37,7 @@ class AsyncClient:
     def __init__(
         self, urls: Sequence[str], token: str = "", *, give_up_s: float = GIVE_UP_S, tls: ssl.SSLContext | None = None
     ) -> None:
-        """`tls` verifies nodes with `https` URLs. Raises ValueError for a URL that is none."""
+        """`tls` verifies nodes with `https` URLs. Raises ValueError for a wrong URL or token."""
         self._urls, self._token, self._give_up_s = urls, token, give_up_s
         self._nodes = Nodes(urls, token)
         timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)

@@ -39,7 +39,7 @@ class Client:
     def __init__(
         self, urls: Sequence[str], token: str = "", *, give_up_s: float = GIVE_UP_S, tls: ssl.SSLContext | None = None
     ) -> None:
-        """`tls` verifies nodes with `https` URLs. Raises ValueError for a URL that is none."""
+        """`tls` verifies nodes with `https` URLs. Raises ValueError for a wrong URL or token."""
         self._urls, self._token, self._give_up_s, self._tls = urls, token, give_up_s, tls
         self._nodes = Nodes(urls, token)
         self._open: tuple[str, http.client.HTTPConnection] | None = None

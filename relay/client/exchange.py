@@ -143,6 +143,8 @@ class Nodes:
         if not self._urls or not all(map(is_url, self._urls)):
             shown = [url.rpartition("@")[2] for url in urls]  # without a password
             raise ValueError(f"nodes have URLs such as http://127.0.0.1:7800, not {', '.join(shown)}")
+        if not all("!" <= each <= "~" for each in token):
+            raise ValueError("a token has visible ASCII characters, and no line end")
         self._headers = {"Authorization": f"Bearer {token}"} if token else {}
         self._untrusted: set[str] = set()
 

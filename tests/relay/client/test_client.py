@@ -184,6 +184,14 @@ def test_a_node_has_a_url(urls: list[str]) -> None:
         Client(urls)
 
 
+@pytest.mark.parametrize("kind", [Client, AsyncClient])
+def test_a_token_that_no_request_can_carry_is_reported_at_once(kind: type[Client | AsyncClient]) -> None:
+    """A file with a token ends with a line end."""
+    with pytest.raises(ValueError, match="no line end") as raised:
+        kind(["http://a"], f"{TOKEN}\n")
+    assert TOKEN not in str(raised.value)
+
+
 @contextmanager
 def dying(whole: bytes, points: list[int]) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
     """A server whose first answers end after so many bytes; and the requests."""
