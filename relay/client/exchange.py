@@ -246,17 +246,21 @@ class Follower:
         return self._nodes.request("GET", f"/events{self._query}", headers)
 
     def take(self, line: str) -> Event | None:
-        """Read a line without its end. Return an event once it is complete and new."""
+        """Read a line without its end. Return an event once it is complete and new. Raises ValueError."""
         if line:
             name, _, value = line.partition(":")
             self._fields[name] = value.removeprefix(" ")
             return None
         fields, self._fields = self._fields, {}
+        event = None
+        try:
+            if "data" in fields:
+                event = Event(fields["event"], fields["id"], json.loads(fields["data"]))
+                event = event if event.kind != "message" or self._is_new(event) else None
+        except (LookupError, TypeError, RecursionError):
+            raise ValueError("this is no event of a node") from None
         self._last = fields.get("id", self._last)
-        if "data" not in fields:
-            return None
-        event = Event(fields["event"], fields.get("id", ""), json.loads(fields["data"]))
-        return event if event.kind != "message" or self._is_new(event) else None
+        return event
 
     def _is_new(self, event: Event) -> bool:
         """Return whether a message is new: other nodes show older ones, and other copies."""

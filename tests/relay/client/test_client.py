@@ -153,6 +153,18 @@ def test_a_follower_returns_each_message_once_and_resumes_after_the_last() -> No
     assert follower.take("") is None, "what was cut is not part of the next answer"
 
 
+@pytest.mark.parametrize(
+    "data", ["5", "{}", '{"id": [1]}', '{"id": ["NYC", [], "all", 1]}', '{"id": ["", "", "all", ""]}', "[" * 9_999]
+)
+def test_an_event_of_another_server_is_none_and_resumes_nothing(data: str) -> None:
+    follower = Follower(Nodes(["http://a"], ""))
+    for each in ("event: message", "id: 17", f"data: {data}"):
+        follower.take(each)
+    with pytest.raises(ValueError, match=r"no event of a node|values to unpack"):
+        follower.take("")
+    assert "Last-Event-ID" not in follower.request().headers
+
+
 def test_after_a_change_of_nodes_older_messages_of_a_sender_do_not_follow_its_newer_ones() -> None:
     """The next node shows all that it holds, also what was there before this follower began."""
     follower = Follower(Nodes(["http://a", "http://b"], ""))
