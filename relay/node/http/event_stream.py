@@ -67,8 +67,8 @@ class EventStream:
 
     async def _follow(self, write: Write) -> None:
         ring, missed = self._ring, self._missed()
-        # A client that is disconnected before the first event resumes here.
-        await write(f"retry: {RETRY_MS}\nid: {ring.id_of(self._after)}\n\n".encode() + missed)
+        # A client that is disconnected before the first event resumes here, but not beyond an unread gap.
+        await write(f"retry: {RETRY_MS}\n".encode() + (missed or f"id: {ring.id_of(self._after)}\n\n".encode()))
         quiet_until = trio.current_time() + KEEP_ALIVE_S
         while self._is_allowed() and ring.oldest(self._messages) <= self._after + 1:
             chunk, self._after = ring.read(self._after, self._messages)

@@ -11,6 +11,7 @@ import trio
 import trio.testing
 from starlette.types import Message
 
+from relay.client.exchange import Follower, Nodes
 from relay.events import Certainty, Duty, Failure, Role, SiteSwitched, Unreachable
 from relay.node.http import event_ring, event_stream
 from relay.node.http.app import describe_api
@@ -108,6 +109,26 @@ async def test_an_event_of_another_process_is_a_gap_and_everything_that_is_held(
         assert message.about["text"] == "1"
         for wrong in ("x", "1-", "-1", "abc-٣", "a-1-2", "a b-1"):
             assert (await get(place, f"/events?last_event_id={wrong.encode().hex()}"))[0] == 400
+
+
+async def test_a_client_that_is_cut_off_at_any_byte_before_a_gap_is_told_of_it_again() -> None:
+    ring, written = EventRing("NYC", events_max=1), list[bytes]()
+
+    async def send(message: Message) -> None:
+        written.append(message.get("body", b""))
+        if len(written) == 2:
+            raise trio.BrokenResourceError
+
+    for n in range(1, 4):
+        ring.put(said(n, b"x"), 0)
+    with suppress(trio.BrokenResourceError, BaseExceptionGroup):
+        await event_stream.EventStream(ring, trio.CapacityLimiter(1), 1, messages=True)({}, trio.sleep_forever, send)
+    text = b"".join(written).decode()
+    assert "event: gap" in text
+    for cut in range(len(text)):
+        follower = Follower(Nodes(["http://a"], ""), ring.id_of(1))
+        heard = [event for each in text[:cut].split("\n")[:-1] if (event := follower.take(each))]
+        assert heard or follower.request().headers["Last-Event-ID"] == ring.id_of(1)
 
 
 async def test_messages_do_not_evict_rare_events_from_a_stream_without_messages() -> None:
