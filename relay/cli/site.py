@@ -57,13 +57,17 @@ def online(ctx: click.Context, site: str, socket: Path | None) -> None:
 @json_option
 def list_sites(socket: Path | None, as_json: bool) -> None:
     """Print the other sites: linked, away, down or offline."""
-    status = run(_one_node, socket, "")[1]
-    states = {link["site"]: _state(link, status) for link in status["links"]}
+    path, status = run(_one_node, socket, "")
+    try:
+        states = {link["site"]: _state(link, status) for link in status["links"]}
+        answer = {"site": status["site"], "sites": states}
+    except (AttributeError, LookupError, TypeError):
+        raise Unanswered(f"{path} is not a node of this version.") from None
     if as_json:
-        print_json({"site": status["site"], "sites": states})
+        print_json(answer)
         return
     for site, state in states.items():
-        click.echo(f"{escaped(site)}  {state}")
+        click.echo(f"{escaped(str(site))}  {state}")
 
 
 def _state(link: dict[str, Any], status: dict[str, Any]) -> str:

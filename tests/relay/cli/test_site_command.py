@@ -80,6 +80,15 @@ def test_an_answer_that_is_no_status_is_one_sentence(run: Run, monkeypatch: pyte
     assert (code, err) == (1, "relay: no node answers at a.ctl (that is not the status of a node).\n")
 
 
+@pytest.mark.parametrize("links", [5, [5], [{}], [{"site": "SFO"}], [{"site": "SFO", "offline": 0, "down": 0, "linked": 0}]])
+def test_a_status_of_another_version_is_one_sentence(run: Run, monkeypatch: pytest.MonkeyPatch, links: object) -> None:
+    async def fetch(_: Path) -> dict[str, Any]:
+        return {"site": "NYC", "links": links}
+
+    monkeypatch.setattr("relay.cli.site.fetch_status", fetch)
+    assert run("site", "list", "--node", "a.sock") == (1, "", "relay: a.sock is not a node of this version.\n")
+
+
 @pytest.mark.parametrize(
     ("link", "role", "said"),
     [
