@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import os
+import select
 from collections.abc import AsyncIterator, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -76,12 +77,20 @@ def _post(client: Client, texts: Sequence[str]) -> list[str]:
 
 def _read_lines() -> Iterator[list[bytes]]:
     rest = b""
-    while chunk := os.read(_STANDARD_INPUT, _READ_BYTES):
+    while chunk := _read():
         *lines, rest = (rest + chunk).split(b"\n")
         rest = rest[: _LINE_BYTES_MAX + 1]
         yield lines
     if rest:
         yield [rest]
+
+
+def _read() -> bytes:
+    while True:
+        try:
+            return os.read(_STANDARD_INPUT, _READ_BYTES)
+        except BlockingIOError:  # set by another process
+            select.select([_STANDARD_INPUT], [], [])
 
 
 def _join(config: NodeConfig, config_file: Path, texts: Sequence[str]) -> list[str]:

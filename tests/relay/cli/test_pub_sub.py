@@ -20,6 +20,7 @@ from pathlib import Path
 import pytest
 import trio
 
+from relay.cli import pub
 from relay.cli.client import find_client
 from relay.node import visitor
 from relay.node.config.config_file import load_config
@@ -80,6 +81,18 @@ def test_an_input_that_is_closed_or_cannot_be_read_is_one_sentence(config: Path,
     command = ["sh", "-c", f'exec "$@" {redirection}', "sh", *COMMAND, "pub", *arguments]
     ended = subprocess.run(command, capture_output=True, text=True, timeout=LIMIT_S)
     assert (ended.returncode, ended.stderr) == (1, "not published: the rest of the input (Bad file descriptor).\n")
+
+
+def test_an_input_that_does_not_block_is_waited_for(monkeypatch: pytest.MonkeyPatch) -> None:
+    reader, writer = os.pipe()
+    os.set_blocking(reader, False)
+    monkeypatch.setattr(pub, "_STANDARD_INPUT", reader)
+    with os.fdopen(reader), os.fdopen(writer, "wb", buffering=0) as file, ThreadPoolExecutor() as pool:
+        lines = pool.submit(lambda: [*pub._read_lines()])
+        time.sleep(0.05)
+        file.write(b"one\n")
+        file.close()
+        assert lines.result(LIMIT_S) == [[b"one"]]
 
 
 def test_lines_before_a_read_error_are_published_and_refused_ones_reported(directory: Path) -> None:
