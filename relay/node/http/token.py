@@ -40,10 +40,10 @@ class Tokens:
     """The tokens in the text of a file. Raises ConfigurationError if it is not one."""
 
     def __init__(self, text: str) -> None:
-        lines = [line.split() for line in text.splitlines() if line.strip() and not line.startswith("#")]
+        lines = {number: line.split() for number, line in enumerate(text.splitlines(), 1) if line.strip() and line[0] != "#"}
         if not 0 < len(lines) <= TOKENS_MAX:
             raise ConfigurationError(f"a file has 1 to {TOKENS_MAX} tokens, one a line, not {len(lines)}.")
-        self._tokens = [_parse(number, *line) for number, line in enumerate(lines, 1)]
+        self._tokens = [_parse(number, *line) for number, line in lines.items()]
 
     def find(self, authorization: str) -> BearerToken | None:
         scheme, _, text = authorization.partition(" ")
