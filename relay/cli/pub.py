@@ -94,7 +94,7 @@ def _read() -> bytes:
 
 
 def _join(config: NodeConfig, config_file: Path, texts: Sequence[str]) -> list[str]:
-    """Publish as a member, and return a sentence for each failure."""
+    """Publish as a member, likewise."""
     from relay.cli.running import run_until_signal  # noqa: PLC0415
     from relay.node.output.lines import STANDARD, LineSource  # noqa: PLC0415
     from relay.node.output.logs import configure_log  # noqa: PLC0415

@@ -107,7 +107,7 @@ async def _one_node(socket: Path | None, site: str) -> tuple[Path, dict[str, Any
                 raise OSError("that is not the status of a node")
         except OSError as error:
             raise Unanswered(f"no node answers at {socket} ({error.strerror or error}).") from error
-    # Its own site is the last choice, so that a machine with nodes of several sites needs no --node.
+    # Its own site is the last choice.
     found = {path: status for path, status in found.items() if status.get("site") != site} or found
     sites = sorted({str(status.get("site")) for status in found.values()})
     if not sites:

@@ -72,7 +72,7 @@ def _ask_here(as_json: bool) -> tuple[list[dict[str, Any]], dict[str, str]]:
 
 
 def _can_be_shown(status: dict[str, Any] | str) -> bool:
-    """Return whether an answer fits the tables; it may be of another server or version."""
+    """Return whether an answer fits the tables."""
     try:
         return isinstance(status, str) or bool(list(status_tables([status], True)))
     except (AttributeError, LookupError, TypeError, ValueError):
