@@ -10,23 +10,8 @@ from typing import Literal
 import anyio
 import httpx
 
-from relay.client.exchange import (
-    CONNECT_S,
-    GIVE_UP_S,
-    PAUSE_S,
-    SILENCE_S,
-    Answer,
-    Event,
-    Follower,
-    Nodes,
-    NotPublished,
-    Outgoing,
-    Published,
-    Request,
-    check_stream,
-    publish,
-    unanswered,
-)
+from relay.client import exchange
+from relay.client.exchange import Answer, Event, Follower, Nodes, NotPublished, Outgoing, Published, Request
 
 _ERRORS = (httpx.HTTPError, ValueError)
 
@@ -35,12 +20,12 @@ class AsyncClient:
     """As `Client`. Use it in `async with`; one task at a time may publish."""
 
     def __init__(
-        self, urls: Sequence[str], token: str = "", *, give_up_s: float = GIVE_UP_S, tls: ssl.SSLContext | None = None
+        self, urls: Sequence[str], token: str = "", *, give_up_s: float = exchange.GIVE_UP_S, tls: ssl.SSLContext | None = None
     ) -> None:
         """`tls` verifies nodes with `https` URLs. Raises ValueError for a wrong URL or token."""
         self._urls, self._token, self._give_up_s = urls, token, give_up_s
         self._nodes = Nodes(urls, token)
-        timeout = httpx.Timeout(SILENCE_S, connect=CONNECT_S)
+        timeout = httpx.Timeout(exchange.SILENCE_S, connect=exchange.CONNECT_S)
         self._http = httpx.AsyncClient(timeout=timeout, verify=True if tls is None else tls)
 
     async def __aenter__(self) -> AsyncClient:
@@ -60,7 +45,7 @@ class AsyncClient:
 
     async def publish_all(self, messages: Iterable[Outgoing]) -> list[Published | NotPublished]:
         """Publish messages in order, hundreds in a request. Return the result of each."""
-        steps = publish(self._nodes, messages, self._give_up_s, time.monotonic)
+        steps = exchange.publish(self._nodes, messages, self._give_up_s, time.monotonic)
         answer: Answer | None = None
         while True:
             try:
@@ -85,14 +70,14 @@ class AsyncClient:
             try:
                 async with self._http.stream("GET", request.url, headers=request.headers) as answer:
                     body = b"" if answer.status_code == 200 else await answer.aread()
-                    check_stream(nodes, Answer(answer.status_code, body=body))
+                    exchange.check_stream(nodes, Answer(answer.status_code, body=body))
                     async for line in answer.aiter_lines():
                         if (event := follower.take(line)) is not None:
                             yield event
             except _ERRORS as error:
-                check_stream(nodes, unanswered(error, handled))  # else the next node is asked
+                exchange.check_stream(nodes, exchange.unanswered(error, handled))  # else the next node is asked
             nodes.go_on()
-            await anyio.sleep(PAUSE_S)
+            await anyio.sleep(exchange.PAUSE_S)
 
     async def _exchange(self, request: Request) -> Answer:
         body, status, retry_after, handled = bytearray(), 0, None, sys.exception()
@@ -103,5 +88,5 @@ class AsyncClient:
                     body += piece
         except _ERRORS as error:
             if not status:
-                return unanswered(error, handled)
+                return exchange.unanswered(error, handled)
         return Answer(status, retry_after, bytes(body))

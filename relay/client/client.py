@@ -9,23 +9,8 @@ from types import TracebackType
 from typing import Literal
 from urllib.parse import urlsplit
 
-from relay.client.exchange import (
-    CONNECT_S,
-    GIVE_UP_S,
-    PAUSE_S,
-    SILENCE_S,
-    Answer,
-    Event,
-    Follower,
-    Nodes,
-    NotPublished,
-    Outgoing,
-    Published,
-    Request,
-    check_stream,
-    publish,
-    unanswered,
-)
+from relay.client import exchange
+from relay.client.exchange import Answer, Event, Follower, Nodes, NotPublished, Outgoing, Published, Request
 
 _ERRORS = (OSError, http.client.HTTPException, ValueError)
 
@@ -37,7 +22,7 @@ class Client:
     """
 
     def __init__(
-        self, urls: Sequence[str], token: str = "", *, give_up_s: float = GIVE_UP_S, tls: ssl.SSLContext | None = None
+        self, urls: Sequence[str], token: str = "", *, give_up_s: float = exchange.GIVE_UP_S, tls: ssl.SSLContext | None = None
     ) -> None:
         """`tls` verifies nodes with `https` URLs. Raises ValueError for a wrong URL or token."""
         self._urls, self._token, self._give_up_s, self._tls = urls, token, give_up_s, tls
@@ -65,7 +50,7 @@ class Client:
 
     def publish_all(self, messages: Iterable[Outgoing]) -> list[Published | NotPublished]:
         """Publish messages in order, hundreds in a request. Return the result of each."""
-        steps = publish(self._nodes, messages, self._give_up_s, time.monotonic)
+        steps = exchange.publish(self._nodes, messages, self._give_up_s, time.monotonic)
         answer: Answer | None = None
         while True:
             try:
@@ -93,16 +78,16 @@ class Client:
                 _dial(connection)
                 connection.request("GET", path, headers=request.headers)
                 answer = connection.getresponse()
-                check_stream(nodes, Answer(answer.status, body=b"" if answer.status == 200 else answer.read()))
+                exchange.check_stream(nodes, Answer(answer.status, body=b"" if answer.status == 200 else answer.read()))
                 for line in answer if answer.status == 200 else ():
                     if (event := follower.take(line.rstrip(b"\r\n").decode())) is not None:
                         yield event
             except _ERRORS as error:
-                check_stream(nodes, unanswered(error, handled))  # else the next node is asked
+                exchange.check_stream(nodes, exchange.unanswered(error, handled))  # else the next node is asked
             finally:
                 connection.close()
             nodes.go_on()
-            time.sleep(PAUSE_S)
+            time.sleep(exchange.PAUSE_S)
 
     def _exchange(self, request: Request) -> Answer:
         """Return the answer, or the part that arrived. Keep the connection."""
@@ -123,7 +108,7 @@ class Client:
             self.close()
             if is_old and answer is None and isinstance(error, ConnectionError):  # closed while idle
                 return self._exchange(request)
-            failed = unanswered(error, handled)
+            failed = exchange.unanswered(error, handled)
         return failed if answer is None else Answer(answer.status, answer.getheader("retry-after"), bytes(body))
 
     def _connect(self, request: Request) -> tuple[http.client.HTTPConnection, str]:
@@ -131,12 +116,12 @@ class Client:
         parts = urlsplit(request.url)
         path = request.url.removeprefix(f"{parts.scheme}://{parts.netloc}")
         if parts.scheme == "http":
-            return http.client.HTTPConnection(parts.netloc, timeout=CONNECT_S), path
-        return http.client.HTTPSConnection(parts.netloc, timeout=CONNECT_S, context=self._tls), path
+            return http.client.HTTPConnection(parts.netloc, timeout=exchange.CONNECT_S), path
+        return http.client.HTTPSConnection(parts.netloc, timeout=exchange.CONNECT_S, context=self._tls), path
 
 
 def _dial(connection: http.client.HTTPConnection) -> None:
     is_open = connection.sock is not None
     if not is_open:
         connection.connect()
-        connection.sock.settimeout(SILENCE_S)
+        connection.sock.settimeout(exchange.SILENCE_S)

@@ -234,8 +234,7 @@ POINTS = [0, 5, 40, len(POSTED) - 60, len(POSTED) - 12, len(EVENTS) - 20]
 
 @pytest.fixture
 def quick(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("exchange", "client", "async_client"):
-        monkeypatch.setattr(f"relay.client.{module}.PAUSE_S", 0.01)
+    monkeypatch.setattr("relay.client.exchange.PAUSE_S", 0.01)
 
 
 async def run_in(kind: str, in_threads: Callable[[str], T], in_tasks: Callable[[str], Awaitable[T]], url: str) -> T:
@@ -320,8 +319,7 @@ def unreachable() -> Iterator[str]:
 async def test_the_next_node_is_asked_soon_if_the_machines_of_others_are_gone(
     kind: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    for module in ("client", "async_client"):
-        monkeypatch.setattr(f"relay.client.{module}.CONNECT_S", 0.1, raising=False)
+    monkeypatch.setattr("relay.client.exchange.CONNECT_S", 0.1)
     with trio.fail_after(20), unreachable() as gone, dying(POSTED, []) as (posts, _), dying(EVENTS, []) as (events, _):
         if kind == "trio":
             async with AsyncClient([gone, gone, posts]) as client, AsyncClient([gone, gone, events]) as follower:
