@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import NamedTuple
 
 from relay.journal import Journal, JournalError, Problem, canonical_lines, find_journals, read_journal
-from relay.journal.reader import wall_ns_at
+from relay.journal.reader import read_segment, wall_ns_at
 from relay.journal.retention import retired_until
 from relay.journal.store import WHY_LOST
 from sitestack.journal import records
@@ -20,6 +20,7 @@ from sitestack.promises.floors import TOLERANCE_NS
 #: Maximum reads while retention deletes segments.
 READS_MAX = 5
 
+_Sent = records.Send | records.Unreach
 Select = Callable[[Sequence[records.Record]], list[records.Record]]
 
 
@@ -159,7 +160,22 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
             break
     if not found:
         raise JournalError(f"no journal in {', '.join(map(str, paths))}")
-    return found
+    known = {each.journal.uuid: each for each in found}
+    return [_with_later(known.pop(each.uuid, None), each) for each in find_journals(paths, [])] + [*known.values()]
+
+
+def _with_later(read: Read | None, journal: Journal) -> Read:
+    """Add what a process has sent since: journals read after its own may have its delivery."""
+    if read is None:
+        began = _read(journal)
+        return began._replace(records=[each for each in began.records if isinstance(each, records.Start | _Sent)])
+    if isinstance(read.records[-1], records.Stop):
+        return read
+    last, segments = read.journal.segments[-1], journal.segments
+    later = segments[segments.index(last) :] if last in segments else segments
+    told = {each for each in read.records if isinstance(each, _Sent)}
+    sent = (each for file in later for each in read_segment(file, [], payloads=False))
+    return read._replace(records=[*read.records, *[each for each in sent if isinstance(each, _Sent) and each not in told]])
 
 
 def _read(journal: Journal) -> Read:

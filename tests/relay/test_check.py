@@ -5,14 +5,14 @@ from __future__ import annotations
 import json
 import os
 import re
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from relay.check import check_directories, journal_lines
-from relay.journal import Journal, JournalError, JournalOptions, JournalStore, Problem, find_journals
+from relay.journal import Journal, JournalError, JournalOptions, JournalStore, Problem, find_journals, read_journal
 from relay.journal.retention import Retention
 from relay.node.config.config_file import load_config
 from sitestack.journal import records
@@ -245,6 +245,35 @@ def test_a_segment_that_retention_deletes_while_it_is_read_is_no_violation(
     monkeypatch.setattr("relay.check.find_journals", find_and_write)
     assert check_directories([tmp_path]).violations == ()
     assert writer.statistics().retired > before
+
+
+def test_messages_sent_and_delivered_while_journals_are_read_are_no_violation(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """The journal of a receiver, or of a process started meanwhile, is read after that of the sender."""
+    run = CorrectRun(6, steps=300)
+    writers = [
+        (JournalStore(JournalOptions(tmp_path, segment_bytes=4_000), each.site, each.uuid, each.name), [*each.records])
+        for each in run.processes
+    ]
+    until = (SECOND + run.clock) // 2
+
+    def write_and_read(journal: Journal, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:
+        nonlocal until
+        until += 30_000_000
+        for writer, left in writers:
+            while left and left[0].t < until:
+                writer.write(left.pop(0))
+        return read_journal(journal, problems, payloads)
+
+    write_and_read(Journal("", Address(bytes(16)), "", ()), [])
+    begun = len(find_journals([tmp_path], []))
+    monkeypatch.setattr("relay.check.read_journal", write_and_read)
+    report = check_directories([tmp_path])
+    for writer, _ in writers:
+        writer.close()
+    assert report.violations == ()
+    assert report.processes > begun
 
 
 def test_a_member_whose_start_deletes_the_journal_of_its_earlier_process_is_judged(tmp_path: Path, run: CorrectRun) -> None:
