@@ -35,9 +35,9 @@ def check_directories(
     `select` returns the judged ones of a journal's records.
 
     Total order is judged if messages have a place in their own site's stream. Damage, except a tail
-    torn by a crash, is a violation of `JOURNAL`. Messages sent before the last record that
-    retention deleted are not judged; a note gives that time. Where records could not be written,
-    as on a full disk, only duplicates are judged (`Report.not_judged`).
+    torn by a crash, is a violation of `JOURNAL`. With damage or unwritten records only duplicates
+    are judged (`Report.not_judged`). Messages sent before the last record that retention deleted
+    are not judged; a note gives that time.
 
     Raises JournalError if a path does not exist or there is no journal.
     """
@@ -53,9 +53,9 @@ def check_directories(
     until_w = _retired_until(journals.values())
     floors = None if until_w is None else Floors.find(journals, until_w)
     report = check_all(fold(journals, ending if quiescent else None, floors), quiescent, total_order)
-    if reason := why_duplicates_only(journals.values()):
-        report = _judge_duplicates(report, reason)
     violations, notes = judge_files(found, strays)
+    if reason := why_duplicates_only(journals.values(), violations):
+        report = _judge_duplicates(report, reason)
     notes.extend(run_notes(found, until_w))
     if not quiescent:
         notes.append(why_not_judged(ending))
@@ -109,10 +109,12 @@ def _count_unwritten(journal: Sequence[records.Record]) -> int:
     return sum(record.n for record in journal if isinstance(record, records.Drop) and record.why == WHY_LOST)
 
 
-def why_duplicates_only(journals: Iterable[Sequence[records.Record]]) -> str:
+def why_duplicates_only(journals: Iterable[Sequence[records.Record]], damage: Sequence[Violation]) -> str:
     """Return why only duplicates and damage are judged; empty if everything is."""
     unwritten = sum(map(_count_unwritten, journals))
-    return f"{unwritten} records could not be written, so missing records prove nothing" if unwritten else ""
+    if unwritten:
+        return f"{unwritten} records could not be written, so missing records prove nothing"
+    return "journals are damaged, so missing records prove nothing" if damage else ""
 
 
 def _judge_duplicates(report: Report, reason: str) -> Report:

@@ -19,7 +19,7 @@ from pyspark_relay.promises.origins import OriginJudge, judge_origins
 from pyspark_relay.promises.outline import Outline, draw_outline, find_strays
 from pyspark_relay.promises.total_order import measure_order
 from pyspark_relay.rests import RETIRED_UNTIL, find_rests, mark_judged
-from relay.check import Read, judge_files, run_notes
+from relay.check import Read, judge_files, run_notes, why_duplicates_only
 from relay.journal import JournalError, Problem, find_journals
 from sitestack.model.address import Address
 from sitestack.promises import Ending, History, Violation
@@ -73,6 +73,11 @@ class Evidence:
     #: Deliveries with their sends: those across sites, and mismatches.
     matched: DataFrame
     lags: DataFrame
+
+    @property
+    def why_duplicates_only(self) -> str:
+        """As in `relay check`."""
+        return why_duplicates_only(map(self.outline.journal, self.outline.journals), self.file_violations)
 
     def release(self) -> None:
         for frame in self.persisted:

@@ -53,7 +53,7 @@ def _check_outline(evidence: Evidence) -> list[Violation]:
 
 def place_findings(evidence: Evidence, findings: DataFrame) -> DataFrame:
     """Return the findings to be judged, with `site`, and the process label as `place` where it is missing."""
-    if evidence.outline.why_duplicates_only:
+    if evidence.why_duplicates_only:
         findings = findings.where(F.col("invariant").isin(*_WITHOUT_RECORDS))
     labels = F.broadcast(evidence.processes.select("uuid", "site", "label"))
     place = F.coalesce("place", "label", short("uuid"))
@@ -87,7 +87,7 @@ def judge(evidence: Evidence, findings: DataFrame, tables: Mapping[str, DataFram
         total_order=evidence.extent.has_order,
         processes=evidence.extent.processes,
         notes=tuple(notes),
-        not_judged=evidence.outline.why_duplicates_only,
+        not_judged=evidence.why_duplicates_only,
     )
 
 

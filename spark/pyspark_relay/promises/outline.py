@@ -16,7 +16,6 @@ from pyspark.sql import functions as F
 
 from pyspark_relay.facts import IS_MULTICAST, IS_UNICAST
 from pyspark_relay.promises.row_reader import EVENT, MESSAGES, NEVER, Placed, RowReader, fold_placed, iterate
-from relay.check import why_duplicates_only
 from relay.journal import Journal
 from relay.journal.retention import WHY_RETIRED
 from relay.journal.store import WHY_LOST
@@ -60,11 +59,6 @@ class Outline:
 
     def journal(self, uuid: Address) -> list[records.Record]:
         return [record for _, record in self.journals[uuid]]
-
-    @property
-    def why_duplicates_only(self) -> str:
-        """As in `relay check`."""
-        return why_duplicates_only(map(self.journal, self.journals))
 
     def find_end(self) -> tuple[Ending, dict[Address, int]]:
         """Return the ending as in `relay check`, and for each survivor the first position after it.
