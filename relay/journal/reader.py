@@ -56,17 +56,20 @@ class Journal:
 def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journal]:
     """Return the journals in these files and directories (recursively), by site, name and uuid.
 
-    Unreadable headers and missing segments are added to `problems`. Raises JournalError if a path
-    does not exist.
+    Unreadable headers, missing segments and copies are added to `problems`. Raises JournalError if a
+    path does not exist.
     """
-    owners: dict[tuple[str, str, Address], list[tuple[int, Path]]] = {}
+    owners: dict[tuple[str, str, Address], dict[int, Path]] = {}
     for file in segment_files(paths):
         header = read_header(file, problems)
         if header is not None:
-            owners.setdefault((header.site, header.name, header.uuid), []).append((header.number, file))
+            owner = header.site, header.name, header.uuid
+            first = owners.setdefault(owner, {}).setdefault(header.number, file)
+            if first != file:
+                problems.append(copy_of(first, file, header))
     journals = []
-    for (site, name, uuid), segments in sorted(owners.items()):
-        segments.sort()
+    for (site, name, uuid), found in sorted(owners.items()):
+        segments = sorted(found.items())
         begins = segments[0][0]
         if begins != 1:
             problems.append(Problem(segments[0][1], 0, "missing", f"segment 1 is not there, this is {begins}"))
@@ -76,6 +79,12 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
                 break
         journals.append(Journal(site, uuid, name, tuple(file for _, file in segments), begins))
     return journals
+
+
+def copy_of(first: Path, file: Path, header: Header) -> Problem:
+    """Return the problem of a file with a segment that an earlier file has too."""
+    what = f"segment {header.number} of journal {header.uuid.hex()} is there twice; {first} is read, this is not"
+    return Problem(file, 0, "corrupt", what)
 
 
 def read_journal(journal: Journal, problems: list[Problem], payloads: bool = True) -> Iterator[records.Record]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import shutil
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -169,6 +170,15 @@ def test_with_a_damaged_journal_only_duplicates_are_judged(tmp_path: Path, run: 
     assert (report.verdict, report.lost) == ("not judged", 0)
     assert report.not_judged == "journals are damaged, so missing records prove nothing"
     assert {violation.invariant for violation in report.violations} == {"JOURNAL"}
+
+
+def test_a_copy_of_a_journal_is_named_and_makes_no_duplicates(tmp_path: Path, run: CorrectRun) -> None:
+    store_all(tmp_path, run)
+    shutil.copytree(tmp_path / "NYC", tmp_path / "backup")
+    report = check_directories([tmp_path])
+    assert (report.verdict, report.duplicated) == ("not judged", 0)
+    assert len(report.violations) == len([*(tmp_path / "backup").iterdir()])
+    assert all(re.search(r"segment 1 of journal \w+ is there twice; ", each.what) for each in report.violations)
 
 
 def test_records_lost_to_a_full_disk_are_reported(tmp_path: Path, run: CorrectRun) -> None:

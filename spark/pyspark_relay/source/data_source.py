@@ -115,13 +115,9 @@ class SegmentReader(DataSourceReader):
         self.schema = schema
 
     def partitions(self) -> list[InputPartition]:
-        finder = Finder(self.paths, self.selection, grows=False)
-        journals = finder.find()
-        found: list[InputPartition] = []
-        for problem in journals.strays.values():
-            # An audit has to find copies.
-            is_read = problem.file in finder.headers and not self.selection.is_messages
-            found.append(SegmentPartition(problem.file, problems=() if is_read else (problem,)))
+        journals = Finder(self.paths, self.selection, grows=False).find()
+        found: list[InputPartition]
+        found = [SegmentPartition(problem.file, problems=(problem,)) for problem in journals.strays.values()]
         for uuid, files in sorted(journals.segments.items()):
             begins = min(files)
             is_restart = self.selection.is_messages and journals.is_restart(uuid)

@@ -19,7 +19,7 @@ from pyspark_relay.source.retired import Owner, tell_of_retention
 from pyspark_relay.source.selection import Selection
 from relay.journal import JournalError, Problem
 from relay.journal.encoding import FRAME, RECORD_BYTES_MAX, Header
-from relay.journal.reader import read_header, segment_files, wall_ns_at
+from relay.journal.reader import copy_of, read_header, segment_files, wall_ns_at
 
 #: An offset at which the rest of the segment is unreadable.
 BROKEN = -1
@@ -115,8 +115,7 @@ class Finder:
             self.owners.setdefault(uuid, Owner(header.site, header.name, uuid))
             first = found.segments.setdefault(uuid, {}).setdefault(header.number, file)
             if first.resolve() != file.resolve():
-                what = f"segment {header.number} of journal {uuid} is there twice; {first} is read, this is not"
-                found.strays[str(file)] = Problem(file, 0, "corrupt", what)
+                found.strays[str(file)] = copy_of(first, file, header)
         self.selection.require_one_node(self.owners[uuid][:2] for uuid in found.segments)
         return found
 
