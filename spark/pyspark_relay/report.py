@@ -65,7 +65,8 @@ def _verdict(data: ReportData) -> Iterator[str]:
         "gaps": "in gaps",
     }
     told = summary["not_judged"] or ", ".join(f"{counts[key]} {words[key]}" for key in list(counts)[1:])
-    tiles = [(words[key], value) for key, value in counts.items()]
+    judged = ("deliveries", "duplicated") if summary["not_judged"] else counts
+    tiles = [(words[key], counts[key]) for key in judged]
     worst = max((row["silence_ms"] for row in data.failovers if row["silence_ms"] is not None), default=None)
     if worst is not None:
         tiles.append(("longest failover", _duration(worst)))
@@ -76,7 +77,7 @@ def _verdict(data: ReportData) -> Iterator[str]:
     lasted = _duration((data.end_s - data.begin_s) * 1000)
     yield draw_note(f"{_clock(data.begin_s)} to {_clock(data.end_s)} UTC, {lasted}")
     extent = f"{summary['deliveries']:,} deliveries at {summary['processes']} processes"
-    yield draw_verdict(summary["verdict"] == "pass", f"{extent}: {told}")
+    yield draw_verdict(summary["verdict"] == "pass", f"{extent}: {told}", summary["verdict"].upper())
     yield draw_tiles(tiles)
 
 

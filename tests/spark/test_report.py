@@ -98,6 +98,14 @@ def test_the_verdict_comes_first_with_the_figures() -> None:
     assert "100.0 ms" in text
 
 
+def test_a_run_that_is_not_judged_has_not_failed_and_shows_no_losses() -> None:
+    summary = {**SUMMARY, "verdict": "not judged", "not_judged": "journals are damaged"}
+    text = " ".join(Reader(render(replace(DATA, summary=summary))).text)
+    assert "NOT JUDGED" in text
+    assert "FAIL" not in text
+    assert " lost" not in text
+
+
 def test_violations_precede_the_charts_and_text_is_escaped() -> None:
     violations = [{"invariant": "X5", "where": "SFO/D", "what": "NYC/a <b> 1..2 was sent"}]
     page = render(replace(DATA, summary={**SUMMARY, "verdict": "fail", "violations": violations}))
