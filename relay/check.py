@@ -73,7 +73,7 @@ def judge_files(read: Iterable[Read], strays: Iterable[Problem]) -> tuple[list[V
     """Check JOURNAL: no record is corrupt, missing or lost. Return violations and notes.
 
     A tail torn by a crash is legal. `strays`: problems of files missing or without a journal. First
-    segments may be missing if a journal of the same member records a deletion by retention.
+    segments may be missing where the member records a deletion.
     """
     violations: list[Violation] = []
     notes: list[str] = []
@@ -167,7 +167,7 @@ def _load(paths: Iterable[Path], strays: list[Problem]) -> list[Read]:
 
 
 def _with_later(read: Read | None, journal: Journal) -> Read:
-    """Add what a process has sent since: journals read after its own may have its delivery."""
+    """Add what a process has sent since: journals read later may have its delivery."""
     if read is None:
         began = _read(journal)
         return began._replace(records=[each for each in began.records if isinstance(each, records.Start | _Sent)])

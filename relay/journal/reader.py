@@ -82,7 +82,7 @@ def find_journals(paths: Iterable[Path], problems: list[Problem]) -> list[Journa
 
 
 def copy_of(first: Path, file: Path, header: Header) -> Problem:
-    """Return the problem of a file with a segment that an earlier file has too."""
+    """Return the problem of a second file of a segment."""
     what = f"segment {header.number} of journal {header.uuid.hex()} is there twice; {first} is read, this is not"
     return Problem(file, 0, "corrupt", what)
 
@@ -116,7 +116,7 @@ def read_segment(
 
 
 def segment_files(paths: Iterable[Path]) -> list[Path]:
-    """Return the segment files under these paths, each once even if the paths overlap.
+    """Return the segment files under these paths, each once.
 
     Raises JournalError if a path does not exist.
     """
