@@ -25,7 +25,6 @@ from sitestack.model.errors import LocalError
 
 SUFFIX = ".spill"
 _LOCK = "lock"
-#: Errors that pass.
 _PASSING = (errno.EMFILE, errno.ENFILE, errno.ENOMEM)
 
 
@@ -91,10 +90,9 @@ class SpillFiles:
         if len(head) < FRAME.size:
             raise OSError(errno.EIO, f"the file ends at byte {offset + len(head)}")
         length, check, crc = FRAME.unpack(head)
-        if check != length_check(length) or length > RECORD_BYTES_MAX:
-            raise OSError(errno.EIO, f"the record at byte {offset} is damaged")
-        record = os.pread(file, length, offset + FRAME.size)
-        if len(record) != length or zlib.crc32(record) != crc:
+        is_sound = check == length_check(length) and length <= RECORD_BYTES_MAX
+        record = os.pread(file, length, offset + FRAME.size) if is_sound else b""
+        if not is_sound or len(record) != length or zlib.crc32(record) != crc:
             raise OSError(errno.EIO, f"the record at byte {offset} is damaged")
         return record, offset + FRAME.size + length
 
@@ -144,9 +142,11 @@ def _begin(root: Path, directory: Path) -> int:
     door = os.open(root / _LOCK, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
     try:
         fcntl.flock(door, fcntl.LOCK_EX)
-        for each in root.iterdir():
+        for each in root.glob("*-*-????????"):
             if (each / _LOCK).is_file() and _is_left(each / _LOCK):
                 _remove(each)
+            with suppress(OSError):  # it is empty, without a lock
+                each.rmdir()
         directory.mkdir(mode=0o700)
         lock = os.open(directory / _LOCK, os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o600)
         fcntl.flock(lock, fcntl.LOCK_EX)

@@ -142,6 +142,13 @@ with spill_files(Path({str(tmp_path)!r}), "SFO", "A", Address(b"b" * 16)) as fil
     assert directories(tmp_path) == ["notes"]
 
 
+def test_the_directory_of_a_process_that_could_not_make_its_lock_is_removed(tmp_path: Path) -> None:
+    """As on a full disk, where each restart leaves another."""
+    (tmp_path / "NYC-A-62626262").mkdir()
+    with spill_files(tmp_path, "NYC", "A", ME):
+        assert directories(tmp_path) == ["NYC-A-61616161"]
+
+
 @pytest.mark.parametrize("left", [False, True])
 def test_a_process_that_is_killed_while_it_removes_files_keeps_the_lock(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, left: bool
