@@ -137,7 +137,7 @@ def run_notes(read: Sequence[Read], until_w: int | None) -> Iterator[str]:
 def why_not_judged(ending: Ending) -> str:
     """Return the note on a run whose end cannot be judged."""
     if ending.quiet_s is None:
-        reason = "no process stopped gracefully after the last message was sent"
+        reason = "not all running processes stopped gracefully after the last message was sent"
     else:
         reason = f"the processes were stopped {max(ending.quiet_s, 0):.1f} s after the last message was sent"
     return f"Messages that had not arrived at the end are not counted as lost: {reason}."

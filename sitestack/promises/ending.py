@@ -30,9 +30,8 @@ Journals: TypeAlias = Mapping[Address, Sequence[records.Record]]
 class Ending:
     """The survivors of a run, and the number of their records that belong to it."""
 
-    #: Survivor -> how many of its records belong to the run.
     lengths: Mapping[Address, int]
-    #: Seconds from the last send to the first survivor's stop, or None.
+    #: Seconds from the last send to the first survivor's stop; None if a process still runs.
     quiet_s: float | None
 
     @property
@@ -55,8 +54,9 @@ def find_ending(journals: Journals) -> Ending:
             for uuid in leaving
         }
         if not early:
-            quiet_s = (min(survivors.values()) - last_send) / 1e9
-            return Ending({uuid: length for uuid, (length, _) in cuts.items()}, quiet_s)
+            first = min(survivors.values())
+            runs = any(journal[-1].w > first for uuid, journal in journals.items() if uuid not in stops)
+            return Ending({uuid: each[0] for uuid, each in cuts.items()}, None if runs else (first - last_send) / 1e9)
         survivors = {uuid: stopped for uuid, stopped in survivors.items() if uuid not in early}
     return Ending({}, None)
 
