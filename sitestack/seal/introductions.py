@@ -9,13 +9,13 @@ its sender is asked:
                                                               are older than FRESH_S and are rejected
     B -> A   introduction: answer a, floor g                  A knows B, too
 
-All introductions have one size. They are sent only for
-envelopes that are authentic and not smaller, and at a limited rate. So a stranger with copies and a
-forged address gets no amplification.
+All introductions have one size. They are sent only for authentic envelopes that are not smaller, at
+a limited rate: a stranger with copies and a forged address gets no amplification.
 """
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
@@ -35,8 +35,10 @@ STRANGERS_MAX = 256
 #: Maximum held datagrams and bytes, of all senders together; further datagrams are dropped.
 HELD_DATAGRAMS_MAX = 4_096
 HELD_BYTES_MAX = 4 << 20
-#: Seconds after which a stranger is asked again, if it sends more.
+#: Seconds before a stranger is asked again.
 ASK_INTERVAL_S = 0.1
+#: Seconds for an answer: a delayed one may outlive its sender.
+ANSWER_S = 5.0
 INTRODUCTIONS_PER_S = 2_000
 WHY_HELD = "authentic datagrams whose sender has not shown that it lives"
 
@@ -70,26 +72,26 @@ class Held:
 
 @dataclass(slots=True)
 class _Stranger:
-    nonce: bytes
-    asked_at: float
+    nonce: bytes = b""
+    drawn_at: float = -math.inf
+    asked_at: float = -math.inf
     held: list[Held] = field(default_factory=list)
 
 
 class Strangers:
     def __init__(self, draw_nonce: Callable[[], bytes]) -> None:
         self._draw_nonce = draw_nonce
-        #: In the order of their first datagrams.
+        #: By age.
         self._strangers: dict[bytes, _Stranger] = {}
         self._datagrams, self._bytes = Level(HELD_DATAGRAMS_MAX, WHY_HELD), Level(HELD_BYTES_MAX, WHY_HELD)
 
     def next_nonce(self, sender_id: bytes, now: float) -> bytes | None:
         """Return the nonce to ask this stranger with; None if it was asked just now."""
-        stranger = self._strangers.get(sender_id)
-        if stranger is None:
-            self._strangers[sender_id] = stranger = _Stranger(self._draw_nonce(), now)
-            return stranger.nonce
+        stranger = self._strangers.setdefault(sender_id, _Stranger())
         if now < stranger.asked_at + ASK_INTERVAL_S:
             return None
+        if now >= stranger.drawn_at + ANSWER_S:
+            stranger.nonce, stranger.drawn_at = self._draw_nonce(), now
         stranger.asked_at = now
         return stranger.nonce
 
@@ -109,9 +111,9 @@ class Strangers:
         self._bytes.add(len(held.data))
         return True
 
-    def is_answer(self, sender_id: bytes, nonce: bytes) -> bool:
+    def is_answer(self, sender_id: bytes, nonce: bytes, now: float) -> bool:
         stranger = self._strangers.get(sender_id)
-        return stranger is not None and stranger.nonce == nonce
+        return stranger is not None and stranger.nonce == nonce and now < stranger.drawn_at + ANSWER_S
 
     def clear(self) -> int:
         return sum(len(self.release(each)) for each in list(self._strangers))

@@ -36,7 +36,7 @@ SENDERS_MAX = 1_024
 _CIPHERS_MAX = 16
 #: Maximum cached ciphers for strangers; the oldest is evicted.
 _STRANGERS_CIPHERS_MAX = 256
-#: Seconds, at most twice that, for which an envelope counts as fresh when its sender is introduced.
+#: Seconds, at most twice that, for which an envelope counts as fresh when its sender answers.
 FRESH_S = 5.0
 #: How a plain datagram begins (`sitestack/wire/codec.py`).
 _PLAIN_MAGIC = b"\xb7R"
@@ -230,7 +230,7 @@ class Seal:
         if told is None or told.to != self._sender_id:
             opened.drop("seal_introduction")
             return
-        if self._strangers.is_answer(sender_id, told.answer):
+        if self._strangers.is_answer(sender_id, told.answer, now):
             self._admit(sender_id, told.floor, counter, now, opened)
         if told.ask != NO_NONCE:
             known = sender_id in self._senders

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from sitestack.seal import seal as seal_module
 from sitestack.seal.envelope import HEADER_BYTES, NONCE_END, OVERHEAD_BYTES
 from sitestack.seal.introductions import (
+    ANSWER_S,
     HELD_DATAGRAMS_MAX,
     INTRODUCTION_BYTES,
     INTRODUCTIONS_PER_S,
@@ -216,6 +217,19 @@ def test_old_copies_of_a_live_session_are_dropped_at_a_restarted_receiver() -> N
     assert (b.heard, b.drops) == ([], {"seal_late": 50})
     b.hear(a.say(HELLO), a.place)
     assert b.heard == [HELLO]
+
+
+def test_an_answer_that_arrives_late_admits_no_sender() -> None:
+    world = World()
+    a, b = world.start("a"), world.start("b")
+    b.hear(a.say(HELLO), a.place, introductions=False)
+    a.hear(world.seen[0], b.place, introductions=False)
+    world.now += ANSWER_S  # an attacker keeps the answer, and A may have ended
+    b.hear(world.seen[1], a.place, introductions=False)
+    assert (b.heard, b.seal.levels()["senders"].now) == ([], 0)
+    world.now += 1.0
+    b.hear(a.say(b"more, " + HELLO), a.place)
+    assert b.heard == [HELLO, b"more, " + HELLO], "a living sender answers the next question"
 
 
 def test_copies_of_introductions() -> None:
