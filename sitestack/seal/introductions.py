@@ -15,7 +15,6 @@ a limited rate: a stranger with copies and a forged address gets no amplificatio
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 from dataclasses import dataclass, field
 from struct import Struct
@@ -73,8 +72,8 @@ class Held:
 @dataclass(slots=True)
 class _Stranger:
     nonce: bytes = b""
-    drawn_at: float = -math.inf
-    asked_at: float = -math.inf
+    drawn_at: float = float("-inf")
+    asked_at: float = float("-inf")
     held: list[Held] = field(default_factory=list)
 
 

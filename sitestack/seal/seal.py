@@ -89,11 +89,7 @@ class Seal:
         self._second_began, self._sent_in_second = now, 0
 
     def use_ring(self, ring: KeyRing) -> int:
-        """Seal and open with the keys of this ring from now on. Return the number of dropped held
-        datagrams.
-
-        A removed key may have opened them.
-        """
+        """Use the keys of this ring. Return the number of dropped held datagrams: a removed key may have opened them."""
         removed = not self._ring.keys.keys() <= ring.keys.keys()
         self._ring = ring
         self._stamp_keys = self._derive_stamp_keys()

@@ -209,13 +209,14 @@ class SharedTransport:
         return any(part.group == group for part in self._parts.values())
 
     async def run(self) -> None:
-        """Queue arriving datagrams for waiting channels, until cancelled."""
+        """Queue datagrams for waiting channels."""
         await self._used.wait()  # before the first channel it is unknown whom to admit
         async with trio.open_nursery() as nursery:
             if self.desk is not None:
                 nursery.start_soon(self.desk.run, bool(self._secured), name=f"watchers of the transport at {self.place}")
             while True:
-                await self.carrier.wait()
+                with trio.move_on_after(1.0):  # idle connections close
+                    await self.carrier.wait()
                 if not self.poll():
                     await trio.sleep(OTHERS_PAUSE_S)
 
@@ -223,9 +224,8 @@ class SharedTransport:
         """Read the sockets and queue the datagrams. Return whether a channel waited for one."""
         arrived = self.carrier.receive()
         awaited = not arrived
-        parts = self._parts
         for datagram in arrived:
-            part = parts.get(mark_of(datagram[0]))
+            part = self._parts.get(mark_of(datagram[0]))
             if part is None:
                 self._unclaimed += 1
             else:

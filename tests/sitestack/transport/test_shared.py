@@ -201,6 +201,18 @@ async def test_the_keys_of_a_closed_channel_admit_no_further_connection() -> Non
     transport.close()
 
 
+async def test_idle_connections_close_though_no_channel_is_left() -> None:
+    config = replace(SITE, transport=TransportConfig(kind="tcp", interface="127.0.0.1", connection_idle_s_max=0.2))
+    carrier, peer = (TcpTransport(config.transport, Physical("239.192.0.1", 7600)) for _ in range(2))
+    async with reading(SharedTransport(config, carrier)) as transport:
+        transport.open(replace(config, site="one"), None).close()
+        peer.send([(transport.place, datagram("one"))])
+        await until(lambda: carrier.statistics().connections_taken == 1)
+        with trio.fail_after(5):
+            await until(lambda: carrier.levels()["connections"].now == 0)
+    peer.close()
+
+
 class TestGroups:
     """One socket hears the multicast groups of all clusters."""
 
