@@ -85,7 +85,7 @@ def awaited(method: Callable[Concatenate[Any, P], Awaitable[R]]) -> Callable[Con
 
 
 def computed(method: Callable[Concatenate[Any, P], R]) -> Callable[Concatenate[Any, P], Coroutine[Any, Any, R]]:
-    """Return this method, which does not wait, for asyncio."""
+    """Return this method, which does not wait, for asyncio: it runs in the channel's thread."""
 
     @wraps(method)
     async def call(self: Door[Any], /, *args: P.args, **kwargs: P.kwargs) -> R:

@@ -80,7 +80,7 @@ class _Stranger:
 class Strangers:
     def __init__(self, draw_nonce: Callable[[], bytes]) -> None:
         self._draw_nonce = draw_nonce
-        #: By age.
+        #: In the order of their first datagrams.
         self._strangers: dict[bytes, _Stranger] = {}
         self._datagrams, self._bytes = Level(HELD_DATAGRAMS_MAX, WHY_HELD), Level(HELD_BYTES_MAX, WHY_HELD)
 
