@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import json
-import socket
 import ssl
 from http.client import HTTPSConnection
 from pathlib import Path
@@ -238,19 +237,18 @@ def test_a_node_refuses_before_it_does_anything(tmp_path: Path) -> None:
 
 def test_no_output_of_a_node_contains_its_token(run: Run, directory: Path) -> None:
     """Status, log, events, journal and printed configuration; and `relay status` shows the token where it is wanted."""
-    with socket.create_server(("127.0.0.1", 0)) as free:
-        place = Physical(*free.getsockname())
     path = token_file(directory)
     config = configure(
-        directory, http={"bind": str(place), "token": str(path)}, journal={"directory": str(directory / "journal")}
+        directory, http={"bind": "127.0.0.1:0", "token": str(path)}, journal={"directory": str(directory / "journal")}
     )
     printed = run("node", config, "--print-config").out
     assert f"token: {path}" in printed
     with node(directory, config, "--insecure", "--name", "A", "--events", "-") as process:
         assert process.stdout is not None
         said = [process.stdout.readline()]
-        assert "it requires its token: --token FILE" in run("status", "--node", f"http://{place}").err
-        status = run("status", "--node", f"http://{place}", "--token", path, "--json").out
+        url = json.loads(run("status", "--node", directory / "a.sock", "--json").out)["http"]
+        assert "it requires its token: --token FILE" in run("status", "--node", url).err
+        status = run("status", "--node", url, "--token", path, "--json").out
         assert json.loads(status)["name"] == "A"
         process.terminate()
         said += process.communicate(timeout=LIMIT_S)
