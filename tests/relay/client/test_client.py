@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import socket
 import ssl
+import time
 from collections.abc import AsyncIterator, Awaitable, Callable, Iterator
 from contextlib import ExitStack, aclosing, asynccontextmanager, contextmanager, suppress
 from http.client import HTTPConnection
@@ -205,14 +206,15 @@ def test_a_token_that_no_request_can_carry_is_reported_at_once(kind: type[Client
 
 
 @contextmanager
-def dying(whole: bytes, points: list[int]) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
-    """A server whose first answers end after so many bytes; and the requests."""
+def dying(whole: bytes, points: list[int], pause_s: float = 0.0) -> Iterator[tuple[str, list[tuple[str, bytes]]]]:
+    """A server whose answers come after a pause, the first ones to end after so many bytes; and the requests."""
     asked: list[tuple[str, bytes]] = []
 
     class Handler(QuietHandler):
         def answer(self) -> None:
             asked.append((self.path, self.rfile.read(int(self.headers.get("Content-Length", 0)))))
             at = len(asked) - 1
+            time.sleep(pause_s)
             self.wfile.write(whole[: points[at]] if at < len(points) else whole)
             self.close_connection = True
 
@@ -334,6 +336,13 @@ async def test_the_next_node_is_asked_soon_if_the_machines_of_others_are_gone(
             assert next(Client([gone, gone, events]).events(oldest=True)).payload == b"1"
 
         await trio.to_thread.run_sync(in_threads, abandon_on_cancel=True)
+
+
+async def test_an_answer_may_take_longer_than_a_connection(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("relay.client.exchange.CONNECT_S", 0.2)
+    with trio.fail_after(20), dying(POSTED, [], pause_s=0.6) as (url, asked), Client([url]) as client:
+        await trio.to_thread.run_sync(client.publish, b"x", "k", abandon_on_cancel=True)
+        assert len(asked) == 1
 
 
 @asynccontextmanager

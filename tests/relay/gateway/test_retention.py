@@ -9,7 +9,7 @@ from relay.gateway.grace import Grace
 from relay.gateway.retention import Retention
 from relay.layer import RelayConfig
 from relay.replica.config import BufferConfig
-from relay.replica.entries import HeldFor
+from relay.replica.entries import HeldFor, SiteDown
 from relay.replica.state import ReplicatedState
 from sitestack.model.view import ViewId
 from tests.harness.addresses import address, view_of
@@ -172,3 +172,14 @@ def test_a_peer_put_back_while_its_removal_is_on_its_way_is_held_for_again_behin
     state.apply_held_for(removal, AGE_S)
     grace.left_out()
     assert not grace.going_down
+
+
+def test_a_lost_part_is_forgotten_as_long_after_its_link_if_it_is_hidden_meanwhile() -> None:
+    state, part = ReplicatedState("NYC", BufferConfig()), ViewId(1, address("F"))
+    grace = Grace(state, 10.0, 600.0)
+    state.remote("SFO").lineage(part)
+    grace.away(("SFO", part), 100.0)
+    grace.settled(SiteDown("SFO", part, False))
+    assert grace.deadline({("SFO", ViewId(2, address("F"))): 1}) == 700.0
+    grace.settled(SiteDown("SFO", part, True))
+    assert grace._since == {}

@@ -293,7 +293,9 @@ def test_leaving_waits_for_unicasts_that_have_no_credit_yet() -> None:
     batching = batching_of()
     batching.up(Waiting(7), 0.0)
     assert batching.down(Disconnect(), 1.0) == []
+    batching.stale = set()
     batching.up(Waiting(0), 2.0)
+    assert batching.stale == {batching}
     assert batching.flush(2.0) == [Down(Disconnect())]
 
 

@@ -343,8 +343,8 @@ def test_the_queues_are_bounded_and_excess_frames_are_dropped_and_counted(config
     offer(flow, 11)
     flow.up(Blocked(), 0.0)
     flow.down(frame(1, B), 0.0)
-    refused = frame(2, B)
-    assert flow.down(refused, 0.0) == [Dropped("flow_control_queue_full"), Up(Undeliverable(B, (refused,)))]
+    for refused in (frame(2, B), replace(frame(2, B), headers=(Mark(VIEW.id, 1), Mark(VIEW.id, 2)))):
+        assert flow.down(refused, 0.0) == [Dropped("flow_control_queue_full"), Up(Undeliverable(B, (refused,)))]
     assert flow.down(frame(12), 0.0) == [Dropped("flow_control_queue_full")]
     assert flow.levels()["queued_frames"].now == 2
     assert flow.levels()["queued_bytes"].now == 2_000
