@@ -26,8 +26,6 @@ _IFREQ_BYTES, ADDRESSES_MAX = struct.calcsize("16sLL8x"), 1_024
 _NAME_BYTES_MAX = 15
 #: Seconds between two attempts.
 RETRY_S = 0.5
-
-
 #: Linux: the interfaces' IPv6 addresses.
 _IPV6_TABLE = Path("/proc/net/if_inet6")
 _LINK_SCOPE = 0x20
@@ -129,7 +127,7 @@ def _within(subnet: str) -> str:
         for _, name in socket.if_nameindex():
             with suppress(ConfigurationError):  # an interface without an IPv4 address
                 addresses.append(_address_of(name, False))
-        addresses = list(dict.fromkeys([*addresses, *_ipv4_addresses()]))  # the first one of each interface first
+        addresses = list(dict.fromkeys([*addresses, *[each for each, _ in _ipv4_addresses()]]))  # the first ones first
     for address in addresses:
         if ipaddress.ip_address(address) in network:
             return address
@@ -157,13 +155,14 @@ def _address_of(name: str, ipv6: bool) -> str:
     return socket.inet_ntoa(answer[20:24])
 
 
-def _ipv4_addresses() -> list[str]:
-    """Return all addresses of all interfaces."""
+def _ipv4_addresses() -> list[tuple[str, str]]:
+    """Return all addresses, with their interfaces."""
     found = array("B", bytes(_IFREQ_BYTES * ADDRESSES_MAX))
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
         answer = fcntl.ioctl(probe.fileno(), _SIOCGIFCONF, struct.pack("iL", len(found), found.buffer_info()[0]))
     size = struct.unpack("iL", answer)[0]
-    return [socket.inet_ntoa(found[at + 20 : at + 24]) for at in range(0, size, _IFREQ_BYTES)]
+    each = [found[at : at + 24].tobytes() for at in range(0, size, _IFREQ_BYTES)]
+    return [(socket.inet_ntoa(one[20:]), one[:16].rstrip(b"\0").decode()) for one in each]
 
 
 def _ipv6_addresses() -> list[tuple[str, str, int]]:
@@ -181,8 +180,12 @@ def _ipv6_addresses() -> list[tuple[str, str, int]]:
 
 
 def interface_index(host: str) -> int:
-    """Return the index of the interface with this IPv6 address; 0, the system's choice, if unknown."""
-    return next((index for address, _, index in _ipv6_addresses() if address == host), 0)
+    """Return the index of the interface with this address; 0, the system's choice, if unknown."""
+    if is_ipv6(host):
+        return next((index for address, _, index in _ipv6_addresses() if address == host), 0)
+    with suppress(OSError):  # no descriptors are left
+        return next((socket.if_nametoindex(name) for address, name in _ipv4_addresses() if address == host), 0)
+    return 0
 
 
 #: Attempts to find a port that is free in UDP and in TCP.

@@ -50,8 +50,6 @@ PAUSE_S = 0.2
 SILENT_MS_MAX = 2_000
 #: Errors if no more sockets can be opened for now.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
-
-
 #: Begins the first frame of the connecting member. The last byte is the version.
 MAGIC = b"SST\x01"
 #: Begins the first frame of the accepting member where both have keys.

@@ -87,9 +87,7 @@ _V6 = _Options(
     socket.CMSG_SPACE(20),
 )
 _MEMINFO = struct.Struct("9I")
-
-
-#: Seconds between two attempts to join the group again.
+#: Seconds between two looks at the memberships.
 RENEW_INTERVAL_S = 1.0
 #: Send errors for an interface that is gone, down or replaced.
 _AWAY = frozenset({errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.ENETDOWN})
@@ -98,8 +96,8 @@ _AWAY = frozenset({errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.E
 class GroupMembership:
     """A group's two sockets, one that receives and one that sends, through one interface.
 
-    The kernel forgets both memberships when the interface disappears. A member notices when sending
-    to the group fails, as heartbeats will.
+    The kernel forgets both memberships when the interface disappears, and the next heartbeat fails. They stay behind
+    when the address moves to another interface, such as a bridge.
     """
 
     def __init__(
@@ -111,14 +109,15 @@ class GroupMembership:
         self._options = _V6 if is_ipv6(host) else _V4
         self._group, self._host = _packed(group.host), host
         self._request = b""
-        self._renew_at = float("-inf")
+        self._index = 0
         self.lost = lost
 
     def join(self) -> None:
         """Receive from the group and send to it through the interface. Raises OSError."""
         host = self._host
         # asked for each time: a recreated interface has another index; and 0 means that it is not back
-        interface = struct.pack("@I", interface_index(host)) if is_ipv6(host) else socket.inet_aton(host)
+        self._index = interface_index(host)
+        interface = struct.pack("@I", self._index) if is_ipv6(host) else socket.inet_aton(host)
         if self.lost and host not in (ANY_INTERFACE, ANY_IPV6) and not any(interface):
             raise OSError(errno.ENODEV, host)
         self._request = self._group + interface
@@ -133,12 +132,11 @@ class GroupMembership:
         if error.errno in _AWAY:
             self.lost = True
 
-    def renew(self) -> None:
-        """Join the group again, if it is time and the interface is back. For use while `lost`."""
-        now = trio.current_time()
-        if now < self._renew_at:
+    def renew(self, index: int) -> None:
+        """Join the group again if the interface is back, or the address at another one, of this index."""
+        if not self.lost and index in (0, self._index):
             return
-        self._renew_at = now + RENEW_INTERVAL_S
+        self.lost = True
         self.leave()  # the socket still counts a forgotten membership
         with suppress(OSError):  # not back yet
             self.join()
@@ -151,8 +149,7 @@ class UdpStatistics(TrafficStatistics):
     delayed_datagrams: int = 0
     #: Dropped datagrams: the queue was full, or the kernel rejected them.
     unsent_datagrams: int = 0
-    #: Errors that the network reported (ICMP). Ignored, since the failure detection decides on
-    #: deaths.
+    #: Errors that the network reported (ICMP). Ignored: the failure detection decides on deaths.
     network_errors: int = 0
     #: Datagrams that the kernel dropped because its receive buffer was full.
     overrun_datagrams: int = 0
@@ -170,8 +167,7 @@ class UdpTransport:
     def __init__(self, config: TransportConfig, group: Physical | None, *, watched: bool = True) -> None:
         """`group` is the site's multicast group; None if several sites join theirs later (`join`).
 
-        `watched`: whether to open a listener. Raises ConfigurationError if the sockets cannot be
-        opened.
+        `watched`: whether to open a listener. Raises ConfigurationError.
         """
         self._config = config
         #: None if one datagram does not reach all members.
@@ -184,6 +180,7 @@ class UdpTransport:
         self._sockets: list[socket.socket] = []
         self._listener: socket.socket | None = None
         self._memberships: dict[Physical, GroupMembership] = {}
+        self._renew_at = float("-inf")
         self._joined: set[bytes] = set()
         self._queue: deque[tuple[Physical, bytes]] = deque()
         self._numeric: set[str] = set()
@@ -258,8 +255,7 @@ class UdpTransport:
         self._joined = {_packed(each.host) for each in self._memberships}
 
     def move(self, host: str) -> socket.socket | None:
-        """Move to another address of this machine, at the same port. The next datagrams join the
-        groups.
+        """Move to another address of this machine, at the same port. The next datagrams join the groups.
 
         Returns the former listener, for a caller that waits there to close it. Raises
         ConfigurationError, and then changes nothing.
@@ -269,6 +265,7 @@ class UdpTransport:
         self.host, self._own = host, self._unicast.getsockname()
         self._places = self._find_places()
         self._seen.moves += 1
+        self._renew_at = float("-inf")
         for group, membership in self._memberships.items():
             membership.leave()
             self._memberships[group] = GroupMembership(self._multicast, self._unicast, group, host, lost=True)
@@ -331,9 +328,11 @@ class UdpTransport:
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
         """Send in order. A bounded queue holds datagrams while the kernel's buffer is full."""
-        for membership in self._memberships.values():
-            if membership.lost:
-                membership.renew()
+        if (now := trio.current_time()) >= self._renew_at:
+            self._renew_at = now + RENEW_INTERVAL_S
+            index = interface_index(self.host) if self._memberships else 0
+            for membership in self._memberships.values():
+                membership.renew(index)
         for to, data in datagrams:
             address = to or self._group
             if address is None:

@@ -170,10 +170,58 @@ async def test_a_member_of_all_interfaces_joins_the_group_again(host: str, any_g
     membership = GroupMembership(sock, sock, Physical(any_group, 7_600), host)
     membership.join()
     membership.failed(OSError(errno.ENETUNREACH, "no route"))
-    membership.renew()
+    membership.renew(0)
     assert not membership.lost
     _, join, leave, _, rejoin = [call.args[1] for call in sock.setsockopt.call_args_list]
     assert join == rejoin != leave
+
+
+#: One member at each end of a wire. The address of one moves to a bridge over its end, as a virtual machine host does it.
+BRIDGED = """
+import sys, trio
+from sitestack.config import TransportConfig
+from sitestack.model.address import Physical
+from sitestack.transport.udp import UdpTransport
+
+async def hears(one, other):
+    heard = []
+    while b"there" not in heard:
+        other.send([(None, b"there")])
+        one.send([(None, b"here")])
+        await trio.sleep(0.05)
+        heard += [data for data, _ in one.receive()]
+
+async def main():
+    group, hosts, (bits, add) = Physical(sys.argv[1], 7600), sys.argv[2:4], sys.argv[4:]
+    one, other = [UdpTransport(TransportConfig(ipv6=":" in host, interface=host), group) for host in hosts]
+    other._unicast.setsockopt(other._options.level, other._options.loop, 0)  # by the wire only
+    with trio.fail_after(8):
+        await hears(one, other)
+        bridge = "ip link add b0 type bridge mcast_snooping 0 forward_delay 0 && ip link set b0 up && ip link set d0 master b0"
+        await trio.run_process(["sh", "-ec", f"{bridge} && ip addr del {hosts[0]}/{bits} dev d0 && {add} dev b0"])
+        one.receive()
+        await hears(one, other)
+
+trio.run(main)
+"""
+
+
+@pytest.mark.parametrize(
+    ("group", "hosts", "bits"),
+    [("239.192.0.1", ["198.18.0.1", "198.18.0.2"], 24), ("ff15::1", ["2001:2::1", "2001:2::2"], 64)],
+)
+async def test_a_member_whose_address_moves_to_a_bridge_receives_the_group_there(
+    group: str, hosts: list[str], bits: int
+) -> None:
+    if not await has_wires():
+        pytest.skip("no rights to make network namespaces")
+    once = " nodad" if bits == 64 else ""
+    here, there = [f"ip addr add {host}/{bits}{once}" for host in hosts]
+    links = "ip link add d0 type veth peer name d1; ip link set d0 up; ip link set d1 up; ip link set lo up"
+    own = "cd /proc/sys/net/ipv4/conf; echo 1 >default/accept_local; echo 0 >all/rp_filter; echo 0 >default/rp_filter; cd -"
+    script = f'{own}; {links}; {here} dev d0; {there} dev d1; exec "$@"'
+    command = ["unshare", "--user", "--map-root-user", "--net", "sh", "-ec", script, "sh", sys.executable]
+    await trio.run_process([*command, "-c", BRIDGED, group, *hosts, str(bits), here])
 
 
 async def test_while_the_interface_is_away_the_group_is_tried_at_intervals_and_afterwards_not_at_all(
