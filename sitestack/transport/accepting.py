@@ -18,7 +18,6 @@ from sitestack.transport.places import Places
 
 #: Pause (s) after a failure of the system to accept a connection, for example without descriptors.
 ACCEPT_PAUSE_S = 0.1
-
 Serve = Callable[[trio.SocketStream], Awaitable[object]]
 
 

@@ -46,7 +46,7 @@ READ_BYTES = 256 * 1024
 #: Seconds for connecting, with the challenge, and before another attempt at an unreachable member.
 CONNECT_TIMEOUT_S = 5.0
 PAUSE_S = 0.2
-#: Milliseconds that sent bytes may stay unacknowledged before the connection is closed: before members are suspected.
+#: Milliseconds that sent bytes may stay unacknowledged, less than the failure detection.
 SILENT_MS_MAX = 2_000
 #: Errors if no more sockets can be opened for now.
 EXHAUSTED = (errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM)
@@ -153,8 +153,9 @@ class _Connection:
         self.peer = peer
         self.established = peer is None
         self.nonce = b""
-        #: Whether the connecting end still waits for a nonce and must not send.
+        #: Whether the connecting end waits for a nonce.
         self.mute = False
+        #: `used_at`: the last arrival; a stalled intermediary accepts everything.
         self.began_at = self.used_at = now
         #: Bounded by one turn's reading and a frame.
         self.arrived = bytearray()
@@ -230,7 +231,6 @@ class TcpTransport:
                 continue
             connection.waiting += _SIZE.pack(len(data))
             connection.waiting += data
-            connection.used_at = now
             self._seen.sent_datagrams += 1
             self._seen.sent_bytes += len(data)
             self._queued_high = max(self._queued_high, len(connection.waiting))
@@ -372,6 +372,8 @@ class TcpTransport:
             self._fail(connection)
             return
         connection.used_at = now
+        if connection.peer is not None and (sending := self._by_peer.get(connection.peer)) is not None:
+            sending.used_at = now
         self._seen.received_bytes += len(data)
         buffer = connection.arrived
         buffer += data

@@ -75,7 +75,6 @@ PAUSE_S_MAX = 5.0
 HELD_S = 1.0
 #: Seconds of silence before, and between, the kernel's probes of the other end.
 KEEPALIVE_S = 30
-
 #: A member and its address.
 Target = tuple[Address, Physical]
 Report = Callable[[Event], None]

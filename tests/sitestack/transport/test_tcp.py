@@ -103,11 +103,28 @@ async def test_an_idle_connection_is_closed_at_both_ends_and_made_again_without_
                 await trio.sleep(0.1)
                 a.send([(place(b), text)])
                 await arriving(b, a, count=1)
+                b.send([(place(a), text)])
+                await arriving(a, b, count=1)
             assert a.levels()["connections"].now == b.levels()["connections"].now == 1
             await until(lambda: a.levels()["connections"].now == b.levels()["connections"].now == 0, a.receive, b.receive)
         assert a.statistics().connections_made == 2
         assert a.statistics().reaped + b.statistics().reaped >= 2
         assert a.statistics().unsent_datagrams == b.statistics().unsent_datagrams == 0
+
+
+async def test_a_connection_over_which_nothing_comes_back_is_made_again() -> None:
+    """A stalled intermediary accepts all bytes. A connection that only sends stays if the peer speaks on another."""
+    with transports(2, replace(CONFIG, connection_idle_s_max=0.2)) as (a, b), socket.create_server(("127.0.0.1", 0)) as stalled:
+        b.send([(place(a), b"x")])
+        a.send([(place(b), b"x")])
+        there = Physical(*stalled.getsockname())
+        await until(
+            lambda: a.statistics().connections_made == 4,
+            lambda: [one.send([(place(other), b"x"), (there, b"x")]) for one, other in ((a, b), (b, a))],
+            a.receive,
+            b.receive,
+        )
+        assert len([each for each in a._connections.values() if each.peer == place(b)]) == 2
 
 
 @pytest.mark.skipif(sys.platform != "linux", reason="other systems decide themselves")
