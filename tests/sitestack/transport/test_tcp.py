@@ -118,12 +118,12 @@ async def test_a_connection_over_which_nothing_comes_back_is_made_again() -> Non
         b.send([(place(a), b"x")])
         a.send([(place(b), b"x")])
         there = Physical(*stalled.getsockname())
-        await until(
-            lambda: a.statistics().connections_made == 4,
-            lambda: [one.send([(place(other), b"x"), (there, b"x")]) for one, other in ((a, b), (b, a))],
-            a.receive,
-            b.receive,
-        )
+
+        def talk() -> None:
+            a.send([(place(b), b"x"), (there, b"x")])
+            b.send([(place(a), b"x")])
+
+        await until(lambda: a.statistics().connections_made == 4, talk, a.receive, b.receive)
         assert len([each for each in a._connections.values() if each.peer == place(b)]) == 2
 
 
