@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 import socket
 from collections.abc import Awaitable, Callable, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from typing import NoReturn
 
@@ -88,15 +88,16 @@ async def accept_bounded(
 
 def listen_tcp(bind: Physical, backlog: int, what: str) -> socket.socket:
     """Return a listening socket. Raises ConfigurationError whose message begins with `what`."""
-    sock = make_socket(bind.host, socket.SOCK_STREAM, also_ipv4=True)
-    try:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind(bind)
-        sock.listen(backlog)
-    except (OSError, UnicodeError) as error:
-        sock.close()
-        why = getattr(error, "strerror", None) or error
-        raise not_bound(error, f"{what}: cannot listen on {bind}: {why}.") from error
+    with ExitStack() as opened:
+        try:
+            sock = opened.enter_context(make_socket(bind.host, socket.SOCK_STREAM, also_ipv4=True))
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind(bind)
+            sock.listen(backlog)
+        except (OSError, UnicodeError) as error:
+            why = getattr(error, "strerror", None) or error
+            raise not_bound(error, f"{what}: cannot listen on {bind}: {why}.") from error
+        opened.pop_all()
     return sock
 
 

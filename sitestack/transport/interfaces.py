@@ -9,7 +9,7 @@ import socket
 import struct
 from array import array
 from collections.abc import Callable, Collection, Iterable, Sequence
-from contextlib import suppress
+from contextlib import ExitStack, suppress
 from pathlib import Path
 
 import trio
@@ -196,9 +196,7 @@ PENDING_MAX = 64
 
 def bind_udp(host: str, port: int) -> socket.socket:
     """Return a UDP socket at this port; with port 0 at any free one. Raises ConfigurationError."""
-    sock = make_socket(host, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
-    _bind(sock, host, port)
-    return sock
+    return _open(host, port, socket.SOCK_DGRAM)
 
 
 def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
@@ -224,21 +222,22 @@ def listen(host: str, port: int, *, again: bool) -> socket.socket:
     `again`: the port is configured, and connections of an earlier process may still be closing
     there. Raises ConfigurationError.
     """
-    sock = make_socket(host, socket.SOCK_STREAM | socket.SOCK_NONBLOCK)
-    if again:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-    _bind(sock, host, port)
-    sock.listen(PENDING_MAX)
+    return _open(host, port, socket.SOCK_STREAM, again=again)
+
+
+def _open(host: str, port: int, kind: int, *, again: bool = False) -> socket.socket:
+    with ExitStack() as opened:
+        try:
+            sock = opened.enter_context(make_socket(host, kind | socket.SOCK_NONBLOCK))
+            if again:
+                sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            sock.bind((host, port))
+            if kind == socket.SOCK_STREAM:
+                sock.listen(PENDING_MAX)
+        except OSError as error:
+            raise not_bound(error, why_not_bound(error, host, port, "UDP" if kind == socket.SOCK_DGRAM else "TCP")) from error
+        opened.pop_all()
     return sock
-
-
-def _bind(sock: socket.socket, host: str, port: int) -> None:
-    try:
-        sock.bind((host, port))
-    except OSError as error:
-        protocol = "UDP" if sock.type == socket.SOCK_DGRAM else "TCP"
-        sock.close()
-        raise not_bound(error, why_not_bound(error, host, port, protocol)) from error
 
 
 def not_bound(error: OSError | UnicodeError, why: str) -> ConfigurationError:

@@ -15,11 +15,22 @@ from trio.testing import MockClock
 
 from relay_lab.drills.wires import has_wires
 from sitestack.channel.presence.sockets import open_sockets
-from sitestack.config import ANY_INTERFACE, ANY_IPV6, ChannelConfig, SiteConfig, lan, local, named_hosts
+from sitestack.config import (
+    ANY_INTERFACE,
+    ANY_IPV6,
+    ChannelConfig,
+    SiteConfig,
+    TransportConfig,
+    TransportKind,
+    lan,
+    local,
+    named_hosts,
+)
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError, NoNetwork
-from sitestack.transport import interfaces
+from sitestack.transport import accepting, interfaces
 from sitestack.transport.interfaces import not_bound, route_towards
+from sitestack.transport.tcp import TcpTransport
 from sitestack.transport.udp import RENEW_INTERVAL_S, GroupMembership, UdpTransport
 from tests.harness.addresses import local_of
 from tests.sitestack.transport.conftest import Open, no_descriptors
@@ -174,6 +185,20 @@ async def test_a_member_of_all_interfaces_joins_the_group_again(host: str, any_g
     assert not membership.lost
     _, join, leave, _, rejoin = [call.args[1] for call in sock.setsockopt.call_args_list]
     assert join == rejoin != leave
+
+
+@pytest.mark.parametrize("kind", ["udp", "tcp"])
+def test_an_address_without_a_socket_for_it_is_refused_with_one_sentence(
+    kind: TransportKind, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    config = TransportConfig(kind=kind, interface="::1", ipv6=True, multicast=False)
+    missing = Mock(side_effect=OSError(errno.EAFNOSUPPORT, "Address family not supported by protocol"))
+    for module in (interfaces, accepting):
+        monkeypatch.setattr(module, "make_socket", missing)
+    with pytest.raises(ConfigurationError, match=r"cannot listen on \[::1\]:0 in (UDP|TCP) \(Address family"):
+        (TcpTransport if kind == "tcp" else UdpTransport)(config, None)
+    with pytest.raises(ConfigurationError, match=r"a server: cannot listen on \[::1\]:0: Address family"):
+        accepting.listen_tcp(Physical("::1", 0), 1, "a server")
 
 
 #: One member at each end of a wire. The address of one moves to a bridge over its end, as a virtual machine host does it.
