@@ -100,7 +100,7 @@ class Call(Generic[R]):
 
 class Portal:
     def __init__(self) -> None:
-        self._lock = threading.Lock()
+        self._lock = threading.RLock()  # also for a finalizer that runs meanwhile
         #: Open channels and transports; the thread runs while there is one.
         self._users = 0
         self._thread: threading.Thread | None = None
@@ -122,7 +122,7 @@ class Portal:
 
     def release(self) -> None:
         with self._lock:
-            self._users = max(0, self._users - 1)
+            self._users -= self._users > 0
             if self._users == 0 and self._thread is not None and not sys.is_finalizing():
                 with suppress(PortalClosed):  # the thread has failed
                     self.post(self._ended.set)
@@ -132,7 +132,7 @@ class Portal:
 
     def forget_thread(self) -> None:
         """Begin anew in a forked process, which has no thread."""
-        self._lock, self._users, self._thread, self._token = threading.Lock(), 0, None, None
+        self._lock, self._users, self._thread, self._token = threading.RLock(), 0, None, None
 
     def _run(self, begun: threading.Event, failed: list[BaseException]) -> None:
         try:
@@ -153,7 +153,7 @@ class Portal:
             nursery.cancel_scope.cancel()
 
     def post(self, action: Callable[..., object], *args: object) -> None:
-        """Run a function in the thread. Raises PortalClosed if there is none."""
+        """Run a function in the thread. Raises PortalClosed without one."""
         try:
             if self._token is None or sys.is_finalizing():  # at its end the interpreter stops the thread
                 raise trio.RunFinishedError
@@ -185,7 +185,7 @@ os.register_at_fork(after_in_child=PORTAL.forget_thread)
 
 
 class Lease(Generic[T]):
-    """A context manager that one call enters and another one leaves; a task of the portal is inside."""
+    """A context manager that one call enters and another leaves; a task of the portal is inside."""
 
     def __init__(self, context: Callable[[], AbstractAsyncContextManager[T]]) -> None:
         self._context = context
@@ -278,13 +278,13 @@ def at_callers(arguments: Mapping[str, object]) -> dict[str, Any]:
 
 
 class Door(Generic[C]):
-    """An object of trio as a program outside of trio sees it. Annotated attributes are read directly, in any thread."""
+    """An object of trio as a program outside of trio sees it. Any thread reads annotated attributes directly."""
 
     def __init__(self, inner: C) -> None:
         self._inner = inner
 
     async def _await(self, method: Callable[..., Any], *args: object, **kwargs: object) -> Any:
-        """Run this method, unless its caller has cancelled the call before it begins."""
+        """Run this method, unless its caller has cancelled the call."""
         await trio.lowlevel.checkpoint_if_cancelled()
         return await getattr(self._inner, method.__name__)(*args, **kwargs)
 

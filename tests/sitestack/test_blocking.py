@@ -9,7 +9,7 @@ import sys
 import threading
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager
+from contextlib import AbstractContextManager, ExitStack
 from functools import partial
 from typing import Any
 
@@ -186,6 +186,20 @@ def test_a_block_that_is_collected_in_the_thread_of_the_channels_is_a_crash() ->
         assert collected.wait(LIMIT_S)
         names = [event.names for event in (next(a), next(a), next(a)) if isinstance(event, View)]
         assert names == [("A",), ("A", "B"), ("A",)]
+
+
+def test_a_block_that_is_collected_while_its_thread_opens_or_closes_another_one_ends() -> None:
+    kept = ExitStack()
+
+    def collect() -> None:
+        with portal.PORTAL._lock:
+            kept.close()
+
+    kept.enter_context(sitestack.blocking.open_channel(SITE, transport=MemoryNetwork().open()))
+    collecting = threading.Thread(target=collect, daemon=True)
+    collecting.start()
+    collecting.join(LIMIT_S)
+    assert not collecting.is_alive()
 
 
 def test_a_callback_in_the_thread_of_the_channels_that_uses_one_is_refused() -> None:
