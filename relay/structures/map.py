@@ -57,8 +57,7 @@ class MapReads(Generic[V]):
 
     def items(self) -> Iterator[tuple[str, V]]:
         for key in self:
-            value = self.get(key)
-            if value is not None:
+            if (value := self.get(key)) is not None:
                 yield key, value
 
 
@@ -140,6 +139,8 @@ class Map(MapReads[V]):
     async def _write(self, key: str, value: bytes | None, ttl_ms: int) -> None:
         if type(key) is not str or not 0 < len(key) <= KEY_CHARS_MAX:
             raise LocalError(f"a key is a string of 1 to {KEY_CHARS_MAX} characters")
+        if self.replica.has_left:
+            raise ChannelClosed("the map is not open, or the channel is closed")
         if value is not None:
             value = copy_buffer("a value, after encode=", value)
         self._numbers += 1
@@ -154,7 +155,7 @@ class Map(MapReads[V]):
             if self._undelivered.get(key) is delivered:
                 del self._undelivered[key]
         if self.replica.has_left:
-            raise ChannelClosed("the channel is closed; the write may have been sent")
+            raise ChannelClosed("the map or the channel is closed; the write may have been sent")
 
     async def _submit_write(self, key: str, value: bytes | None, ttl_ms: int, number: int) -> None:
         target, me, replica = self._owner_member(), bytes(self._channel.me), self.replica
@@ -204,8 +205,6 @@ class MapDoor(Door[Map[V]], MapReads[V]):
         clock: Callable[[], float] = time.time,
     ) -> None:
         """As `Map`."""
-        Door.__init__(
-            self,
-            Map(channel._inner, name, owner=owner, encode=encode, decode=decode, on_conflict=on_conflict, clock=clock),
-        )
+        made = Map(channel._inner, name, owner=owner, encode=encode, decode=decode, on_conflict=on_conflict, clock=clock)
+        Door.__init__(self, made)
         MapReads.__init__(self, self._inner.replica, decode)

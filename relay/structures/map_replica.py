@@ -1,4 +1,4 @@
-"""The replication of a map: its messages, and its repair.
+"""The replication of a map: messages, and repair.
 
     W   write         multicast: an entry, and who waits for it
     F   forward       to the owner's coordinator: a write without a stamp
@@ -72,7 +72,7 @@ class Comparison:
 
 
 class MapReplica(Structure):
-    """The entries of a map at one member. Every member that has the map is a peer of the others."""
+    """The entries of a map at one member."""
 
     def __init__(
         self, channel: RelayChannel, name: str, on_conflict: Callable[[Conflict], None] | None, clock: Callable[[], float]
@@ -83,7 +83,7 @@ class MapReplica(Structure):
         self.on_conflict = on_conflict
         #: Undelivered own writes, by number.
         self.unacknowledged: dict[int, trio.Event] = {}
-        self.has_left = False
+        self.has_left = True  # until it is opened
         self._channel = channel
         self._name = f"map {name}"
         self._clock = clock
@@ -110,6 +110,7 @@ class MapReplica(Structure):
     async def opened(self) -> AsyncIterator[None]:
         """Take part in the map, with the entries of another member that has it."""
         self._channel.structures.attach(self._name, self)
+        self.has_left = False
         self._questions, self._asked = trio.open_memory_channel[tuple[Address, int, bytes]](QUESTIONS_MAX)
         try:
             with unwrapped():
@@ -123,6 +124,7 @@ class MapReplica(Structure):
         finally:
             self._channel.structures.detach(self._name)
             self._questions.close()
+            self.end()
 
     async def compare(self, timeout_s: float) -> Comparison:
         """As `Map.compare`."""
@@ -245,10 +247,8 @@ class MapReplica(Structure):
     def note_gap(self, gap: Gap) -> None:
         """As `Structure`. Pull from the site whose messages are missing."""
         self._lacking.add(gap.site)
-        for peer in self._peers:
-            if self._site_of(peer) == gap.site:
-                self._pull_from(peer)
-                break
+        for peer in [each for each in self._peers if self._site_of(each) == gap.site][:1]:
+            self._pull_from(peer)
 
     def end(self) -> None:
         """As `Structure`."""
@@ -273,12 +273,8 @@ class MapReplica(Structure):
 
     def _is_leader(self) -> bool:
         """Return whether this is the first member of its site that has the map."""
-        for member in self._channel.view.members:
-            if member == self._channel.me:
-                return True
-            if member in self._peers:
-                return False
-        return False
+        me = self._channel.me
+        return next((each == me for each in self._channel.view.members if each == me or each in self._peers), False)
 
     async def _open(self) -> None:
         """Pull from a member that has opened the map, rather one of this site."""

@@ -10,6 +10,7 @@ from typing import Any
 
 import pytest
 import trio
+import trio.testing
 
 from relay.node.channel import RelayChannel, open_channel
 from relay.structures import map_replica
@@ -18,7 +19,7 @@ from relay.structures.map_replica import MapReplica
 from relay.structures.map_state import SEEN_MAX, Conflict, Entry, Stamp
 from sitestack.layers.batching import BatchingConfig
 from sitestack.model.address import Address, ProxyUUID
-from sitestack.model.errors import LocalError, MessageTooLarge
+from sitestack.model.errors import ChannelClosed, LocalError, MessageTooLarge
 from sitestack.model.gap import Gap, GapReason
 from sitestack.model.message import Message, Scope
 from sitestack.transport.memory import MemoryNetwork
@@ -331,6 +332,26 @@ async def test_a_map_object_is_refused_while_it_is_open_and_opens_again_after_it
             await mine.put("k", b"1")
         async with mine, Map[bytes](other, "m") as theirs:
             assert theirs.get("k") == b"1"
+
+
+async def test_a_write_is_refused_while_the_map_is_closed_and_ends_as_it_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def delay(*_: object) -> None:
+        pass
+
+    async with pair() as (one, _):
+        mine = Map[bytes](one, "m")
+        monkeypatch.setattr(mine.replica, "submit", delay)
+
+        async def write() -> None:
+            with pytest.raises(ChannelClosed, match="may have been sent"):
+                await mine.put("k", b"1")
+
+        with trio.fail_after(5):
+            async with trio.open_nursery() as nursery, mine:
+                nursery.start_soon(write)
+                await trio.testing.wait_all_tasks_blocked()
+            with pytest.raises(ChannelClosed, match="not open"):
+                await mine.put("k", b"1")
 
 
 async def test_bad_keys_values_names_codecs_and_updates_are_refused() -> None:
