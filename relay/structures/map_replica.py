@@ -12,6 +12,7 @@
     D   digests       the answer
     S   sweep         multicast: report when your site has sent all writes up to this time
     N   nothing left  multicast: this site has sent them; with True: and received those of all sites
+    G   goodbye       multicast: this member has closed the map
 
 Repair is pulling. Every `REPAIR_S` seconds, and at once after a gap or from a new member, the first member
 of a site that has the map, its leader here, pulls from one of another site; the others pull from it.
@@ -111,6 +112,7 @@ class MapReplica(Structure):
         """Take part in the map, with the entries of another member that has it."""
         self._channel.structures.attach(self._name, self)
         self.has_left = False
+        self._peers.clear()
         self._questions, self._asked = trio.open_memory_channel[tuple[Address, int, bytes]](QUESTIONS_MAX)
         try:
             with unwrapped():
@@ -122,6 +124,7 @@ class MapReplica(Structure):
                     yield
                     nursery.cancel_scope.cancel()
         finally:
+            self._submit_now(["G"])
             self._channel.structures.detach(self._name)
             self._questions.close()
             self.end()
@@ -204,6 +207,8 @@ class MapReplica(Structure):
                 upto, has_all = fields
                 if self._sweep.report(upto, self._site_of(source), has_all, self._channel.sites):
                     self.state.purge(upto)
+            case "G":
+                self._peers.pop(source, None)
             case _:
                 raise ProtocolError("map_message")
 

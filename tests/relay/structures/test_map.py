@@ -292,6 +292,17 @@ async def test_what_only_the_followers_of_a_site_have_reaches_their_leader(monke
         assert await equal(*opened.values()) == {}
 
 
+async def test_members_that_closed_the_map_leave_its_repair_to_the_next(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_replica, "REPAIR_S", 0.2)
+    async with two_sites() as (_, channels), Map[bytes](channels["B"], "m") as near, Map[bytes](channels["E"], "m") as far:
+        async with Map[bytes](channels["A"], "m") as one, Map[bytes](channels["D"], "m") as other:
+            await near.put("k", b"v")
+            await equal(near, far, one, other)
+        await idle(near.replica, far.replica)
+        forget(near.replica)
+        assert await equal(near, far) == {"k": b"v"}
+
+
 async def test_the_owner_orders_all_writes() -> None:
     async with maps(owner="NYC") as (_, opened):
 
