@@ -14,13 +14,13 @@ from collections.abc import Collection, Iterator
 class Sweep:
     def __init__(self) -> None:
         #: The time of the sweep (ticks); 0 for none.
-        self._upto = self._before = 0
+        self._upto = self._before = self._done = 0
         #: Sites that have sent all, and those that have received all.
         self._sent: set[str] = set()
         self._complete: set[str] = set()
 
     def begin(self, upto: int) -> None:
-        if upto != self._upto:
+        if upto not in (self._upto, self._done):
             self._upto, self._sent, self._complete = upto, set(), set()
 
     def is_sent(self, sites: Collection[str]) -> bool:
@@ -47,5 +47,5 @@ class Sweep:
             self._complete.add(site)
         if not self._complete.issuperset(sites):
             return False
-        self._upto = 0
+        self._upto, self._done = 0, upto
         return True

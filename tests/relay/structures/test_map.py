@@ -415,6 +415,14 @@ async def test_a_tombstone_stays_until_the_sites_that_missed_it_have_repaired_th
         await until(lambda: not any(each.replica.state.entries for each in opened.values()))
 
 
+async def test_every_sweep_is_followed_by_one_of_later_tombstones(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(map_replica, "SWEEP_S", 0.1)
+    async with pair() as (one, other), Map[bytes](one, "m") as mine, Map[bytes](other, "m") as theirs:
+        for n in range(3):
+            await mine.delete(f"k{n}")
+            await until(lambda: not (mine.replica.state.tombstones or theirs.replica.state.tombstones))
+
+
 async def test_a_time_to_live_below_a_millisecond_expires() -> None:
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
         await one.put("k", b"v", ttl_s=0.0005)
