@@ -55,12 +55,16 @@ def require_fit(key: object, target: Address | Place | None, oob: bool) -> None:
         raise LocalError(f"a key has at most {KEY_BYTES_MAX} bytes, not {len(key)}")
 
 
+def require_free(headers: Mapping[str, bytes]) -> None:
+    if KEY in headers:
+        raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
+
+
 def wrap_one(
     payload: bytes, headers: Mapping[str, bytes] | None, key: bytes | str, target: Address | Place | None, oob: bool = False
 ) -> bytes:
     """Return the payload in its envelope. Raise LocalError for unfit headers or an unfit key."""
-    if headers is not None and KEY in headers:
-        raise LocalError(f"the header {KEY} is reserved for keys; send the message with key= instead")
+    require_free(headers or NO_HEADERS)
     if not key:
         return wrap(Envelope(headers=headers or NO_HEADERS), payload)
     key = key.encode() if isinstance(key, str) else key

@@ -19,7 +19,7 @@ from sitestack.calls.calls import CallMode, CallResult
 from sitestack.calls.desk import Desk
 from sitestack.calls.flush import GAPS_MAX, Flushed
 from sitestack.channel.driver import Driver, require_run
-from sitestack.channel.sending.message_keys import MessageKeys, wrap_all, wrap_one
+from sitestack.channel.sending.message_keys import MessageKeys, require_free, wrap_all, wrap_one
 from sitestack.journal.recorder import Recorder
 from sitestack.layers.batching import SIZE_BYTES, Batching, Manner
 from sitestack.model.address import Address, AllOf, Place, ProxyUUID, RelayOf, with_site
@@ -337,6 +337,7 @@ class Sending(ABC):
             payload = copy_buffer("a message", payload)
         asked = self._members_of(scope) if targets is None else self._resolve(targets)
         to = [None] if targets is None else asked
+        require_free(headers)
         return await self._ask(Kind.REQUEST, payload, asked, to, CallMode(mode), timeout_s, SCOPES[scope], headers)
 
     async def answer(self, message: Message, payload: Buffer) -> None:

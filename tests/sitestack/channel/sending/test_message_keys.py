@@ -222,6 +222,8 @@ async def test_the_header_of_keys_is_refused_where_an_application_sets_it(autoju
         for target in (None, b.address):
             with pytest.raises(LocalError, match="reserved for keys"):
                 await a.send(b"x", target=target, headers={"idempotency-key": b"1"})
+        with pytest.raises(LocalError, match="reserved"):
+            await a.call(b"x", timeout_s=1.0, headers={"idempotency-key": b"1"})
 
 
 def test_a_unicast_with_a_key_header_has_no_key() -> None:
