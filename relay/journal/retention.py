@@ -8,7 +8,8 @@ Otherwise a reader would mistake deletion for loss.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 from typing import NamedTuple
@@ -23,7 +24,7 @@ SUFFIX = ".rlj"
 WHY_RETIRED = "retention"
 #: Maximum bytes of a member name in a file name: of the usual limit of 255, 21 are used otherwise.
 _NAME_BYTES_MAX = 200
-#: Segments per maximum age, so that records are deleted soon after that age.
+#: Segments per maximum age, so that records are deleted soon after it.
 _SEGMENTS_AN_AGE = 8
 #: Longer than any process lives, in ns.
 _NEVER_NS = 1 << 62
@@ -67,17 +68,18 @@ def find_retired(
 
     Searches all its processes in the directory of `current`, which is kept and may grow to
     `reserved` bytes. `owner` is site and name. `written`: times of the last records of segments
-    closed by this process; others use their mtime. A time in the future becomes `now_ns`.
+    closed by this process; others use their mtime. A future time becomes `now_ns`.
     """
     closed = []
     for path in current.parent.glob(f"{_literal(file_stem(owner[1]))}-*{SUFFIX}"):
-        if path != current and _is_of(path, owner):
-            stat = path.stat()
-            written_ns = written.get(path, stat.st_mtime_ns)
-            if written_ns > now_ns:
-                written_ns = written[path] = now_ns
-                os.utime(path, ns=(now_ns, now_ns))
-            closed.append(Segment(written_ns, path, stat.st_size))
+        with suppress(FileNotFoundError):  # others delete theirs meanwhile
+            if path != current and _is_of(path, owner):
+                stat = path.stat()
+                written_ns = written.get(path, stat.st_mtime_ns)
+                if written_ns > now_ns:
+                    written_ns = written[path] = now_ns
+                    os.utime(path, ns=(now_ns, now_ns))
+                closed.append(Segment(written_ns, path, stat.st_size))
     reached: dict[str, int] = {}
     closed.sort(key=lambda each: (len(each.path.name), each.path.name))
     for place, each in enumerate(closed):
@@ -105,13 +107,11 @@ def retired_until(record: records.Record) -> int | None:
     return int(until) if until.isascii() and until.isdecimal() and len(until) < 20 else None
 
 
-def take(retired: Iterable[Segment]) -> int:
+def take(retired: Sequence[Segment]) -> int:
     """Delete segments; return their number. Raises OSError."""
-    count = 0
     for segment in retired:
         segment.path.unlink(missing_ok=True)
-        count += 1
-    return count
+    return len(retired)
 
 
 def _literal(stem: str) -> str:

@@ -154,6 +154,14 @@ def test_retention_includes_only_earlier_processes_of_the_same_site_and_name(tmp
     assert {left["SFO", "A", other].begins, left["NYC", "A-B", other].begins} == {1}
 
 
+def test_a_file_that_another_member_of_this_name_has_just_deleted_is_no_error(tmp_path: Path) -> None:
+    (tmp_path / "A-00000000.000001.rlj").symlink_to("deleted")
+    journal = store(tmp_path, Retention(bytes_max=2_000))
+    write(journal, *range(100))
+    assert journal.statistics().retention_error == ""
+    assert journal.statistics().retired > 2
+
+
 def test_a_failed_deletion_is_reported_and_loses_no_record(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     def refuse(path: Path, missing_ok: bool = False) -> None:
         raise PermissionError(13, "Permission denied")
