@@ -77,6 +77,7 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # while the interpreter ends
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with (
             open_status_socket(path) as listener,
@@ -116,8 +117,7 @@ class _Node:
         self._store: JournalStore | None = None
         self.ring = None if config.http.bind is None else EventRing(config.site)
         self._slow = SlowMembers()
-        #: While HTTP is on: delays of each other site, and of the deliveries of own multicasts. Bound: the sites that are
-        #: configured or known.
+        #: While HTTP is on: delays of each other site, and of own multicasts. Bound: the configured or known sites.
         self._lag: dict[str, Histogram] = {}
         self._delivery = Histogram()
         self._log = structlog.get_logger().bind(site=config.site, name=config.name)
@@ -350,13 +350,11 @@ class _Node:
         if isinstance(item, View):
             self._log.info("view", id=str(item.id), members=list(item.names))
         elif isinstance(item, GlobalView):
-            names = [item.name_of(member) for member in item.members]
-            self._log.info("global view", members=names, down=list(item.down))
+            self._log.info("global view", members=list(map(item.name_of, item.members)), down=list(item.down))
         elif isinstance(item, Role):
             self._log.info("role", role=item.duty.value, relays_to=list(item.sites))
         elif isinstance(item, Gap):
-            lost = item.last - item.first + 1
-            origin = self._name(ProxyUUID(item.origin, item.site))
+            origin, lost = self._name(ProxyUUID(item.origin, item.site)), item.last - item.first + 1
             self._log.warning("gap", site=item.site, origin=origin, messages=lost, reason=item.reason.value)
         elif isinstance(item, Unreachable):
             target, certainty = self._name(item.target), item.certainty.value

@@ -52,6 +52,7 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
     first = replace(configs[0], http=replace(configs[0].http, bind=options.http))
     credentials = Credentials(first)
     daemon = RouterDaemon([_site(config) for config in configs], options.bind, credentials)
+    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
             if options.http is not None:

@@ -9,6 +9,7 @@ import signal
 import socket
 import subprocess
 import sys
+import time
 from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
@@ -98,6 +99,16 @@ def test_a_node_publishes_lines_serves_its_status_and_leaves_on_a_signal(directo
         assert process.wait(LIMIT_S) == 0
     assert not (directory / "a.sock").exists()
     check(directory / "journal")
+
+
+def test_a_reload_does_not_kill_a_node_that_is_ending(directory: Path) -> None:
+    with node(directory, configure(directory), "--insecure", "--events", "-") as process:
+        assert next(events(process))["event"] == "view"
+        process.send_signal(signal.SIGTERM)
+        while process.poll() is None:
+            process.send_signal(signal.SIGHUP)
+            time.sleep(0.01)
+        assert process.returncode == 0
 
 
 def test_on_a_terminal_messages_are_shown_with_their_sender(directory: Path) -> None:
