@@ -1,6 +1,6 @@
 """Load and check the configuration file.
 
-All problems are reported at once. Nothing in the file is interpolated or executed.
+All unreadable values, or else all conflicts, are reported at once. Nothing in the file is executed.
 """
 
 from __future__ import annotations
@@ -75,7 +75,8 @@ def load_config(
         if value:
             config = with_value(config, key, value)
     problems += reader.problems
-    problems += [each for each in find_problems(config) if _path(each) not in map(_path, problems)]
+    # Beside defaults of unread keys, sound values look wrong.
+    problems = problems or find_problems(config)
     if problems:
         more = len(problems) - PROBLEMS_MAX
         told = problems[:PROBLEMS_MAX] if more <= 0 else [*problems[:PROBLEMS_MAX], f"and {more} more problems."]
@@ -146,10 +147,6 @@ def _read_peers(reader: Reader, text: str) -> dict[str, tuple[Physical, ...]]:
 
 def _read_routers(reader: Reader, text: str) -> tuple[Physical, ...]:
     return reader.record(DiscoveryConfig, {"routers": text.split()}, "RELAY_ROUTERS").routers
-
-
-def _path(problem: str) -> str:
-    return problem.partition(":")[0]
 
 
 class _Loader(yaml.SafeLoader):

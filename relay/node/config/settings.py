@@ -155,10 +155,7 @@ class LogSettings:
 
 @dataclass(frozen=True, slots=True)
 class NodeConfig(SiteConfig):
-    """One member of one site.
-
-    Members share the file; the command line and environment supply differences.
-    """
+    """One member of one site."""
 
     #: Logical name of the member. Empty: a name made from the host name.
     name: str = ""
