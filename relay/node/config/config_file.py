@@ -194,8 +194,8 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep)
 
 
-#: Text that looks like a date stays text.
+#: A date, or the merge key <<, stays text.
 _Loader.yaml_implicit_resolvers = {
-    first: [each for each in resolvers if each[0] != "tag:yaml.org,2002:timestamp"]
+    first: [each for each in resolvers if each[0].rpartition(":")[2] not in ("timestamp", "merge")]
     for first, resolvers in yaml.SafeLoader.yaml_implicit_resolvers.items()
 }
