@@ -319,10 +319,10 @@ def spill_problems(spill: SpillSettings, held_bytes: int, held_s: float) -> Iter
 def _peer_problems(config: NodeConfig) -> Iterator[str]:
     """Yield peers whose address or name belongs to another site or this one."""
     bridge, at = config.relay.bridge, dict[Physical, str]()
-    others = [site for site in {**bridge.peers, **bridge.via} if site != config.site]
-    for site in others:
+    for site in config.peer_sites():
         if site.casefold() == config.site.casefold():
-            yield f"relay.bridge.peers: {site!r} differs from this site, {config.site!r}, in upper and lower case only."
+            key = "peers" if site in bridge.peers else "via"
+            yield f"relay.bridge.{key}: {site!r} differs from this site, {config.site!r}, in upper and lower case only."
     for site in [each for each in bridge.peers if each != config.site]:
         for index, place in enumerate(bridge.peers[site]):
             if _is_own(place, bridge.bind):

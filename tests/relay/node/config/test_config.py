@@ -319,6 +319,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "relay: {bridge: {peers: {nyc: [nyc:7700]}}}",
             "relay.bridge.peers: 'nyc' differs from this site, 'NYC', in upper and lower case only.",
         ),
+        ("relay: {bridge: {peers: {SFO: [d:1]}, via: {nyc: SFO}}}", "relay.bridge.via: 'nyc' differs from this site, 'NYC',"),
         (
             "relay: {bridge: {bind: 'a.nyc:7700', peers: {SFO: [d.sfo:7700, a.nyc:7700]}}}",
             "relay.bridge.peers.SFO[1]: a.nyc:7700 is the address of this site itself (relay.bridge.bind).",
