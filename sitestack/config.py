@@ -394,7 +394,7 @@ def _interface_problems(config: TransportConfig) -> Iterator[str]:
             yield f"transport.{name}: {why}"
     if config.multicast_group and len(config.ip_versions) > 1:
         yield "transport.multicast_group: IPv4 and IPv6 use different groups; leave it empty."
-    if config.ipv6 and config.interface == "::1" and config.has_multicast:
+    if config.ipv6 and config.interface == "::1" and config.multicast and config.kind == "udp":
         yield "transport.multicast: the interface ::1 has none; set it to false and name discovery.initial_hosts."
     if more and config.kind != "udp":
         yield f"transport.more_interfaces: only udp can use several interfaces, not {config.kind}."

@@ -176,6 +176,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {bridge: {peers: {SFO: ['[ff02::1]:1']}}}", "relay.bridge.peers.SFO[0]: 'ff02::1' is the address of a group."),
         ("transport: {interface: '::1'}", "transport.interface: ::1 is of IPv6; set transport.ipv6."),
         ("transport: {ipv6: true, interface: '::1'}", "transport.multicast: the interface ::1 has none; set it to false"),
+        ("transport: {kind: tunnel, ipv6: true, interface: '::1'}", "discovery.routers: with transport.kind tunnel all goes"),
         ("transport: {ipv6: true, interface: 10.0.0.1}", "transport.interface: 10.0.0.1 is of IPv4, but "),
         ("transport: {ipv6: true, multicast_group: 239.1.1.1}", "transport.multicast_group: 239.1.1.1 is of IPv4, but "),
         (
