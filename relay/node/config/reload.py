@@ -58,7 +58,7 @@ def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
 
 def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
     """Return why peers cannot change while this member runs, or an empty string."""
-    for key in ("relay.bridge.via", "relay.bridge.routers"):
+    for key in ("site", "relay.bridge.bind", "relay.bridge.via", "relay.bridge.routers"):
         if key in different:
             return f"{key} has changed too: restart the members one by one"
     if running.security.keys and not running.has_bridge():

@@ -67,6 +67,14 @@ def test_peers_called_through_a_new_router_are_taken_with_a_restart_only() -> No
     assert "relay.bridge.routers has changed too" in " ".join(found.refused)
 
 
+@pytest.mark.parametrize("key", ["site", "relay.bridge.bind"])
+def test_peers_of_the_file_of_another_site_or_for_another_port_are_taken_with_a_restart_only(key: str) -> None:
+    wanted = with_value(linked(("LON",)), key, "SFO" if key == "site" else Physical("relay.sfo", 7700))
+    found = compare(linked(("SFO",)), wanted)
+    assert found.changed == {}, "the relay would lose its links, or call itself"
+    assert f"{key} has changed too" in " ".join(found.refused)
+
+
 def test_a_member_started_without_links_refuses_new_peers() -> None:
     alone = replace(linked(()), security=SecuritySettings(keys="keys/NYC"))
     [sentence] = compare(alone, applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})).refused
