@@ -224,7 +224,8 @@ class _Node:
         except LocalError as error:
             self._log.error("configuration reload failed", why=str(error))
             return
-        found = compare(self._config, replace(wanted, name=wanted.name or self._config.name))
+        wanted = replace(wanted, name=wanted.name or self._config.name)
+        found = compare(self._config, wanted, can_prove=channel._credentials is not None)
         for sentence in found.refused:
             self._log.warning("configuration change needs a restart", what=sentence)
         if found.changed:

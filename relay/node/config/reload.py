@@ -42,9 +42,10 @@ class Reload:
     refused: tuple[str, ...]
 
 
-def compare(running: NodeConfig, wanted: NodeConfig) -> Reload:
+def compare(running: NodeConfig, wanted: NodeConfig, *, can_prove: bool = True) -> Reload:
+    """`can_prove`: whether this member has read the certificates of its site."""
     different = dict(_differences(running, wanted))
-    obstacles = {PEERS: _obstacle(running, different), BYTES: _misfit(running, different)}
+    obstacles = {PEERS: _obstacle(running, different, can_prove), BYTES: _misfit(running, different)}
     changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not obstacles.get(path)}
     why = {path: obstacles.get(path) or _why_not(path) for path in different if path not in changed}
     return Reload(changed, tuple([f"{path}: cannot change while the member runs; {each}." for path, each in why.items()]))
@@ -56,12 +57,12 @@ def applied(config: NodeConfig, changed: dict[str, Any]) -> NodeConfig:
     return config
 
 
-def _obstacle(running: NodeConfig, different: dict[str, Any]) -> str:
+def _obstacle(running: NodeConfig, different: dict[str, Any], can_prove: bool) -> str:
     """Return why peers cannot change while this member runs, or an empty string."""
     for key in ("site", "relay.bridge.bind", "relay.bridge.via", "relay.bridge.routers"):
         if key in different:
             return f"{key} has changed too: restart the members one by one"
-    if running.security.keys and not running.has_bridge():
+    if running.security.keys and not can_prove:
         return "this member was started without links, and so without certificates: restart it"
     return ""
 

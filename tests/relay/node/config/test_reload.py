@@ -77,11 +77,18 @@ def test_peers_of_the_file_of_another_site_or_for_another_port_are_taken_with_a_
 
 def test_a_member_started_without_links_refuses_new_peers() -> None:
     alone = replace(linked(()), security=SecuritySettings(keys="keys/NYC"))
-    [sentence] = compare(alone, applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})).refused
+    wanted = applied(alone, {PEERS: linked(("SFO",)).relay.bridge.peers})
+    [sentence] = compare(alone, wanted, can_prove=False).refused
     assert sentence == (
         f"{PEERS}: cannot change while the member runs; this member was started without links, and so without certificates: "
         "restart it."
     )
+
+
+def test_peers_return_to_a_member_that_was_started_with_links_and_has_lost_all() -> None:
+    before = replace(linked(("SFO",)), security=SecuritySettings(keys="keys/NYC"))
+    without = applied(before, {PEERS: {}})
+    assert compare(without, before).changed == {PEERS: before.relay.bridge.peers}
 
 
 def test_a_budget_that_needs_another_key_to_change_too_is_taken_with_a_restart_only() -> None:
