@@ -264,9 +264,6 @@ def _relay_problems(relay: RelaySettings) -> Iterator[str]:
             yield f"relay.bridge.routers[{index}]: {place} is the address of this site itself (relay.bridge.bind)."
     if len(bridge.routers) > ROUTERS_MAX:
         yield f"relay.bridge.routers: names {len(bridge.routers)}, but at most {ROUTERS_MAX} are allowed."
-    for name in ("dial_timeout_s", "handshake_s"):
-        if getattr(bridge, name) == 0:
-            yield f"relay.bridge.{name}: must be more than 0."
     for site in [each for each in bridge.peers if not can_be_site(each)]:
         yield f"relay.bridge.peers: {site!r} cannot be a site: {UNFIT_SITE}"
     for site in [each for each in bridge.via if not can_be_site(each)]:
@@ -394,9 +391,6 @@ def _link_problems(config: NodeConfig) -> Iterator[str]:
         yield "relay.link.compress: needs the package zstandard; install it (pip install zstandard), or unset the key."
     if link.timeout_s < 2 * link.heartbeat_s:
         yield "relay.link.timeout_s: must be at least twice relay.link.heartbeat_s, or one lost heartbeat cuts the link."
-    for name in ("hello_s", "write_s", "frame_s"):
-        if getattr(link, name) == 0:
-            yield f"relay.link.{name}: must be more than 0."
     if 0 < link.chunk_bytes < CHUNK_BYTES_MIN:
         yield f"relay.link.chunk_bytes: must be at least {CHUNK_BYTES_MIN}."
     piece = link.chunk_bytes + ROUTED_OVERHEAD_BYTES

@@ -203,6 +203,7 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
         ("relay: {link: {window_bytes: -1}}", "relay.link.window_bytes: must not be negative."),
         ("relay: {link: {window_bytes: 33554433}}", "relay.link.window_bytes: must be at most 33554432, half of relay.budget."),
         ("relay: {link: {rate_max_bytes_s: 65535}}", "relay.link.rate_max_bytes_s: must be at least 65536, relay.pace_min"),
+        ("relay: {pace_min_bytes_s: 0, link: {rate_max_bytes_s: 0}}", "relay.link.rate_max_bytes_s: must be more than 0."),
         ("relay: {link: {compress: gzip}}", "relay.link.compress: must be one of zstd"),
         ("membership: {leader: {flush_timeout_s: 3}}", "membership.leader.flush_timeout_s: must be longer than"),
         ("relay: {link: {frame_bytes_max: 10000000}}", "relay.link.frame_bytes_max: must be at least one and"),
