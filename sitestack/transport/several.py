@@ -33,15 +33,13 @@ class SeveralUdp:
     def __init__(self, config: TransportConfig, site: str, *, watched: bool = True) -> None:
         """Open as `UdpTransport` does. Raises ConfigurationError if the sockets of one interface fail."""
         group = config.group(site).host
-        hosts = [find_interface(each, group, config.ipv6) for each in (config.interface, *config.more_interfaces)]
-        for host in hosts:
-            if hosts.count(host) > 1:
-                raise ConfigurationError(f"transport.more_interfaces: {host} is listed twice; name each interface once.")
         self._parts: dict[str, UdpTransport] = {}
         self._selector = selectors.DefaultSelector()
         try:
-            for host in hosts:
-                first = not self._parts
+            for each in (config.interface, *config.more_interfaces):
+                host, first = find_interface(each, group, config.ipv6), not self._parts
+                if host in self._parts:
+                    raise ConfigurationError(f"transport.more_interfaces: {host} is listed twice; name each interface once.")
                 # an external address leads to the first interface
                 one = (
                     replace(config, interface=host)
@@ -50,10 +48,13 @@ class SeveralUdp:
                 )
                 part = self._parts[host] = UdpTransport(one, config.group(site, ip_version(host)), watched=watched and first)
                 self._selector.register(part, selectors.EVENT_READ)
-        except BaseException:
+        except BaseException as error:
             self.close()
+            if self._parts and isinstance(error, ConfigurationError):
+                sentence = str(error).replace("transport.interface:", "transport.more_interfaces:", 1)
+                raise type(error)(sentence) from error.__cause__
             raise
-        self._first = self._parts[hosts[0]]
+        self._first = next(iter(self._parts.values()))
         self._own = frozenset([part.physical()[-1] for part in self._parts.values()])
         self._routes: dict[str, UdpTransport] = {}
         self._routes_until = float("-inf")
