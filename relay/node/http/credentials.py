@@ -44,7 +44,10 @@ def _make_tls(http: HttpSettings) -> ssl.SSLContext:
 
 
 def _load(context: ssl.SSLContext, http: HttpSettings) -> None:
-    read_secret(Path(http.private_key))
+    try:
+        read_secret(Path(http.private_key))
+    except ConfigurationError as error:
+        raise ConfigurationError(f"http.private_key: {error}") from error.__cause__
     try:
         context.load_cert_chain(http.certificate, http.private_key, "")  # else it asks a terminal for the password
     except (OSError, ssl.SSLError) as error:

@@ -135,6 +135,8 @@ def test_config_check_reads_the_tokens_too(run: Run, tmp_path: Path) -> None:
     token.touch(mode=0o600)
     token.write_text("hush-hush-hush-hush\n")
     assert run("config", "check", file).code == 0
+    file.write_text(f"site: NYC\nhttp: {{certificate: {token}, private_key: /none}}\n")
+    assert run("config", "check", file).err == "http.private_key: /none: cannot be read (No such file or directory).\n"
 
 
 def test_config_check_reads_the_keys_too(run: Run, tmp_path: Path) -> None:
