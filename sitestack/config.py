@@ -369,9 +369,10 @@ def _transport_problems(config: TransportConfig) -> Iterator[str]:
         yield "transport.multicast_port: all members must share one port, so it cannot be 0."
     if config.multicast_group and not _is_group(config.multicast_group):
         yield "transport.multicast_group: must be a multicast address, such as 239.192.0.1 or ff15::1."
-    if config.external_host and (not is_address(config.external_host) or _is_group(config.external_host)):
-        yield "transport.external_host: must be an IPv4 or IPv6 address."
-    if config.interface in (ANY_INTERFACE, ANY_IPV6) and not config.external_host:
+    host, anywhere = config.external_host, (ANY_INTERFACE, ANY_IPV6)
+    if host and (not is_address(host) or _is_group(host) or host in anywhere):
+        yield "transport.external_host: must be an IPv4 or IPv6 address of one host."
+    if config.interface in anywhere and not config.external_host:
         yield (
             f"transport.interface: {config.interface} is no address at which others reach this member; "
             "name one, or set transport.external_host."
