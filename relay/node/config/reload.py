@@ -43,7 +43,7 @@ class Reload:
 
 
 def compare(running: NodeConfig, wanted: NodeConfig, *, can_prove: bool = True) -> Reload:
-    """`can_prove`: whether this member has read the certificates of its site."""
+    """`can_prove`: whether this member has certificates."""
     different = dict(_differences(running, wanted))
     obstacles = {PEERS: _obstacle(running, different, can_prove), BYTES: _misfit(running, different)}
     changed = {path: value for path, value in different.items() if path in MAY_CHANGE and not obstacles.get(path)}

@@ -139,7 +139,6 @@ class HttpSettings:
         return f"http{'s' if self.certificate else ''}://{Physical(host, self.bind.port)}"
 
     def streams_max(self) -> int:
-        """Return the maximum number of event streams."""
         return self.connections_max * 3 // 8
 
 
