@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import os
 from pathlib import Path
 
 import click
@@ -24,8 +25,8 @@ def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: s
 
     CONFIG is the file of the site's members; for several sites pass one file each.
     """
-    if keys and len(config_files) > 1:
-        raise click.UsageError("--keys applies to one site; with several, set security.keys in each CONFIG.")
+    if (keys or os.environ.get("RELAY_KEYS")) and len(config_files) > 1:
+        raise click.UsageError("--keys or RELAY_KEYS applies to one site; with several, set security.keys in each CONFIG.")
     configs = [load_member(file, "", "", keys, insecure) for file in config_files]
     for config, file in zip(configs, config_files, strict=True):
         refuse_without_keys(config, file)

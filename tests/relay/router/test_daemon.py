@@ -92,7 +92,7 @@ def insecure(tmp_path: Path) -> Path:
     ("files", "options", "sentence"),
     [
         (1, "--bind host", "--bind: 'host' is neither a port nor host:port."),
-        (2, "--bind 1 --keys x", "--keys applies to one site"),
+        (2, "--bind 1 --keys x", "--keys or RELAY_KEYS applies to one site"),
         (2, "--bind 1 --insecure", "each CONFIG must be of another site."),
     ],
 )
@@ -101,6 +101,15 @@ def test_invalid_options_are_refused_with_one_sentence(
 ) -> None:
     code, _, err = run("router", *[insecure] * files, *options.split())
     assert (code, sentence in err) == (2, True)
+
+
+def test_keys_of_one_site_in_the_environment_are_not_those_of_several(
+    run: Run, insecure: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("RELAY_KEYS", "keys/NYC")
+    insecure.write_text("site: NYC\n")
+    code, _, err = run("router", insecure, insecure, "--bind", "1")
+    assert (code, "RELAY_KEYS applies to one site" in err) == (2, True)
 
 
 def test_a_port_that_is_taken_ends_it_with_one_sentence(run: Run, insecure: Path) -> None:
