@@ -267,6 +267,8 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
         for index, place in enumerate(places):
             if why := unfit_host(place.host):
                 yield f"discovery.{at}[{index}]: {place.host!r} {why}"
+            elif place.host in (ANY_INTERFACE, ANY_IPV6):
+                yield f"discovery.{at}[{index}]: {place.host} leads each machine to itself; name a host."
             elif why := _other_version(place.host, config.transport.ip_versions):
                 yield f"discovery.{at}[{index}]: {why}"
     if discovery.dns is not None and (why := unfit_host(discovery.dns.host)):

@@ -321,7 +321,9 @@ def _peer_problems(config: NodeConfig) -> Iterator[str]:
             yield f"relay.bridge.{key}: {site!r} differs from this site, {config.site!r}, in upper and lower case only."
     for site in [each for each in bridge.peers if each != config.site]:
         for index, place in enumerate(bridge.peers[site]):
-            if _is_own(place, bridge.bind):
+            if place.host in (ANY_INTERFACE, ANY_IPV6):
+                yield f"relay.bridge.peers.{site}[{index}]: {place.host} leads each machine to itself; name the host of {site}."
+            elif _is_own(place, bridge.bind):
                 yield f"relay.bridge.peers.{site}[{index}]: {place} is the address of this site itself (relay.bridge.bind)."
             elif place not in bridge.routers and at.setdefault(place, site) != site:
                 yield f"relay.bridge.peers.{site}[{index}]: {place} is also an address of {at[place]}; a relay serves one site."

@@ -184,6 +184,8 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "transport.multicast_group: IPv4 and IPv6 use different groups; leave it empty.",
         ),
         ("relay: {bridge: {peers: {SFO: ['1.2.3.256:1']}}}", "relay.bridge.peers.SFO[0]: '1.2.3.256' is no IPv4 address, and "),
+        ("relay: {bridge: {peers: {SFO: ['0.0.0.0:1']}}}", "relay.bridge.peers.SFO[0]: 0.0.0.0 leads each machine to itself"),
+        ("discovery: {initial_hosts: ['[::]:1']}", "discovery.initial_hosts[0]: :: leads each machine to itself; name a host."),
         ("relay: {bridge: {peers: {SFO: ['a b:1']}}}", "relay.bridge.peers.SFO[0]: 'a b' cannot be the name of a host."),
         ("discovery: {initial_hosts: ['[fe80::1]:1']}", "discovery.initial_hosts[0]: 'fe80::1' is an address of one link only"),
         ("discovery: {initial_hosts: ['[fd00::1]:1']}", "discovery.initial_hosts[0]: fd00::1 is of IPv6; set transport.ipv6."),
