@@ -57,8 +57,8 @@ MORE_INTERFACES_MAX = PHYSICAL_MAX - 2
 _HEARTBEAT = "protocols.failure_detection.heartbeat_interval_s"
 _REPEATED = "protocols.unicast.retransmit_interval_s"
 #: Suffixes of the names of bounds, intervals and waits.
-POSITIVE = ("_max", "bytes", "_interval_s", "_attempts", "heartbeat_s", "_hold_s", "dial_s", "ask_delay_s", "retry_s")
-POSITIVE += ("dial_timeout_s", "handshake_s", "hello_s", "write_s", "frame_s", "max_bytes_s")
+POSITIVE: tuple[str, ...] = ("_max", "bytes", "_interval_s", "_attempts", "heartbeat_s", "_hold_s", "dial_s", "retry_s")
+POSITIVE += ("ask_delay_s", "dial_timeout_s", "handshake_s", "hello_s", "write_s", "frame_s", "max_bytes_s")
 
 
 @dataclass(frozen=True, slots=True)
