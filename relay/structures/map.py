@@ -126,7 +126,7 @@ class Map(MapReads[V]):
         """
         if self._owner:
             raise LocalError("update needs a map without owner: the owner writes, and may have another value; use put")
-        while (earlier := self._undelivered.get(key)) is not None:
+        while (earlier := self._undelivered.get(key)) is not None and not earlier.is_set():
             await earlier.wait()  # of another task
         value = change(self.get(key))
         await self._write(key, None if value is None else self._encode(value), ceil(ttl_s * 1000))

@@ -365,6 +365,32 @@ async def test_a_write_is_refused_while_the_map_is_closed_and_ends_as_it_closes(
                 await mine.put("k", b"1")
 
 
+async def test_an_update_behind_a_write_without_credit_ends_as_the_map_closes(monkeypatch: pytest.MonkeyPatch) -> None:
+    async def wait(*_: object) -> None:
+        await trio.sleep_forever()
+
+    async with pair() as (one, _):
+        mine = Map[bytes](one, "m")
+        ended = trio.Event()
+
+        async def update() -> None:
+            with pytest.raises(ChannelClosed, match="not open"):
+                await mine.update("k", lambda _: b"2")
+            ended.set()
+
+        async with trio.open_nursery() as nursery:
+            async with mine:
+                monkeypatch.setattr(mine.replica, "submit", wait)
+                nursery.start_soon(mine.put, "k", b"1")
+                await trio.testing.wait_all_tasks_blocked()
+                nursery.start_soon(update)
+                await trio.testing.wait_all_tasks_blocked()
+            for _ in range(20):
+                await trio.lowlevel.checkpoint()
+            assert ended.is_set()
+            nursery.cancel_scope.cancel()
+
+
 async def test_bad_keys_values_names_codecs_and_updates_are_refused() -> None:
     async with two_sites() as (_, channels), Map[bytes](channels["A"], "m") as one:
         with pytest.raises(LocalError, match="a key is a string"):
