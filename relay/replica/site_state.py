@@ -53,8 +53,6 @@ class StateFrame(Header):
 #: The name in a floor, of no site, by which a taker shows that it reads extras before the state
 #: (gaps and message keys).
 READS_EXTRAS = ""
-
-
 #: As `dest` of a request: the relay of that site, whose address the taker need not know.
 ITS_RELAY = Address(bytes(16))
 

@@ -39,8 +39,6 @@ SILENT_MS_MAX = 10_000
 BACKLOG = 256
 #: Interval (s) of the search for silent members.
 EXPIRE_INTERVAL_S = 0.25
-
-
 #: Maximum queued bytes of one connection, and of all.
 OUTBOX_BYTES_MAX = 8 << 20
 TOTAL_BYTES_MAX = 256 << 20

@@ -24,8 +24,6 @@ from sitestack.transport.clock import StackClock
 
 #: Minimum seconds between two records of the drop counters in the journal.
 DROPS_INTERVAL_S = 1.0
-
-
 #: Seconds after which a turn accepts no further datagram: much less than a heartbeat interval.
 TURN_S_MAX = 0.05
 

@@ -76,8 +76,7 @@ def load_config(
             config = with_value(config, key, value)
     problems += reader.problems
     # Beside defaults of unread keys, sound values look wrong.
-    problems = problems or find_problems(config)
-    if problems:
+    if problems := problems or find_problems(config):
         more = len(problems) - PROBLEMS_MAX
         told = problems[:PROBLEMS_MAX] if more <= 0 else [*problems[:PROBLEMS_MAX], f"and {more} more problems."]
         raise ConfigurationError("\n".join(f"{path}: {problem}" for problem in told))

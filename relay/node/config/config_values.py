@@ -22,8 +22,6 @@ from sitestack.model.host import parse_place
 T = TypeVar("T")
 
 _ATOMS: dict[Any, str] = {bool: "true or false", int: "a whole number", float: "a number", str: "text"}
-
-
 #: Key that selects one of several classes.
 KIND = "kind"
 

@@ -34,11 +34,9 @@ def run_directory() -> Path:
 
     Raises ConfigurationError if another user has made it.
     """
-    explicit = os.environ.get("RELAY_RUN_DIRECTORY")
-    if explicit:
+    if explicit := os.environ.get("RELAY_RUN_DIRECTORY"):
         return Path(explicit)
-    runtime = os.environ.get("XDG_RUNTIME_DIR")
-    if runtime:
+    if runtime := os.environ.get("XDG_RUNTIME_DIR"):
         return Path(runtime) / "relay"
     own = Path(tempfile.gettempdir()) / f"relay-{os.getuid()}"
     with suppress(FileNotFoundError):

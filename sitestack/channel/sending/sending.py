@@ -36,15 +36,11 @@ PLAIN, SILENT = Manner.PLAIN, Manner.SILENT
 #: `send` has a checkpoint after this many messages or bytes, about half a millisecond.
 BURST_MESSAGES = 1_024
 BURST_BYTES = 4 * 59_000
-
-
 #: Bytes, with sizes, in a portion of `send_many`: a full batch by default.
 PORTION_BYTES = 59_000
 PORTION_MESSAGES = 4_096
 #: Portions between two checkpoints.
 PORTIONS_MAX = 4
-
-
 #: Identity of the caller of a trio task, if not the task itself (`portal.py`).
 CALLER: ContextVar[object] = ContextVar("CALLER")
 
