@@ -38,6 +38,12 @@ EQUIVALENT: dict[tuple[str, str, str, str], str] = {
         "effects.append(Up(Frame(source, None, (), frame.batch, True, frame.seqno, frame.stream)))",
     ): "above the layer that relays nobody asks whether a frame that comes up was unreliable",
     (
+        "sitestack/channel/driver.py",
+        "self._streaming = 0",
+        "self._turn_bytes = 0",
+        "self._turn_bytes = 1",
+    ): "each turn sets it before it is read",
+    (
         "sitestack/layers/discovery/directory.py",
         "known = self.contacts.get(member)",
         "if member == self.address or (known is not None and contact.version <= known.version):",
