@@ -29,6 +29,8 @@ from sitestack.wire.cluster import mark_of, marks_of
 CHANNELS_MAX = 16
 #: Seconds without reading after no arrived datagram was for a waiting channel.
 OTHERS_PAUSE_S = 0.001
+#: Interval of the search for idle connections (s).
+IDLE_CHECK_S = 1.0
 #: Overhead of a queued datagram in bytes: about its size in memory.
 OVERHEAD_BYTES = 256
 
@@ -215,7 +217,7 @@ class SharedTransport:
             if self.desk is not None:
                 nursery.start_soon(self.desk.run, bool(self._secured), name=f"watchers of the transport at {self.place}")
             while True:
-                with trio.move_on_after(1.0):  # idle connections close
+                with trio.move_on_after(IDLE_CHECK_S):
                     await self.carrier.wait()
                 if not self.poll():
                     await trio.sleep(OTHERS_PAUSE_S)
@@ -225,8 +227,7 @@ class SharedTransport:
         arrived = self.carrier.receive()
         awaited = not arrived
         for datagram in arrived:
-            part = self._parts.get(mark_of(datagram[0]))
-            if part is None:
+            if (part := self._parts.get(mark_of(datagram[0]))) is None:
                 self._unclaimed += 1
             else:
                 part.queue_datagram(datagram)
