@@ -124,7 +124,7 @@ class Liveness:
                     if at is not None and at - sent.t <= DELIVERY_S_MAX * 1e9:
                         continue
                     start = sent.t / 1e9
-                    until = start + DELIVERY_S_MAX + self._late_s
+                    until = start + DELIVERY_S_MAX + self.late_s
                     end = start + DELIVERY_S_MAX + self._allowance_s(site, start, until) + backlog.at(start)
                     is_late = end <= now and (at is None or at / 1e9 > end)
                     if is_late and self._stayed_together(part, sender, receiver, start, end):
@@ -136,7 +136,8 @@ class Liveness:
                         break
 
     @property
-    def _late_s(self) -> float:
+    def late_s(self) -> float:
+        """Seconds for which late copies of its datagrams hide that a member is cut off."""
         return self._plan.duplication_late_s if self._plan.duplication else 0.0
 
     def _allowance_s(self, site: str, start: float, end: float) -> float:
@@ -144,7 +145,7 @@ class Liveness:
         times = [self._nemesis.began + at for fault in self._plan.faults for at in _times(fault, site)]
         further = max(0, sum(start - DETECTION_S <= at <= end for at in times) - 1)
         plan = self._plan
-        return DETECTION_S * further + self._late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
+        return DETECTION_S * further + self.late_s + REPEAT_S * (plan.loss + plan.corruption > LOSSY)
 
     def _stayed_together(self, part: _Part, sender: Process, receiver: Process, start: float, end: float) -> bool:
         """Return whether both were up all the time, and no fault parted them or excused a delay."""

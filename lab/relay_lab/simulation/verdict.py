@@ -151,7 +151,7 @@ class SeedVerdict:
         # An application that reads nothing, and a small window, hold back all multicasts.
         is_slow = not self.liveness.is_timed() or any(isinstance(fault, SlowApplication) for fault in plan.faults)
         wires_s = max([self.liveness.wire_s(site) for site, _ in plan.sites], default=0.0) if users else 0.0
-        agreed_s_max = inf if is_slow else AGREED_S_MAX + wires_s
+        agreed_s_max = inf if is_slow else AGREED_S_MAX + wires_s + self.liveness.late_s
         said += [f"M6 {what}" for what in find_violations(users, settled, agreed_s_max)]
         said += [f"M7 {what}" for what in self._states(settled)]
         said += [f"M8 {what}" for what in self._maps(settled)]
