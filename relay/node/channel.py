@@ -60,7 +60,6 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Local
 from sitestack.stack.stack import Stack
 from sitestack.transport import Transport
-from sitestack.transport.router_link import RouterStatistics
 from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.shared import SharedTransport
 
@@ -71,8 +70,6 @@ SWITCH_S, SWITCH_AGAIN_S = 15.0, 1.0
 @dataclass(frozen=True, slots=True)
 class RelayChannelStatistics(ChannelStatistics):
     bridge: BridgeStatistics
-    #: None without gossip routers.
-    routers: RouterStatistics | None
 
 
 class RelayChannel(Channel[BetweenSites]):
@@ -223,9 +220,7 @@ class RelayChannel(Channel[BetweenSites]):
         self._relay.pass_time(self._driver.now())
         site = super().statistics()
         assert self._bridge is not None, "a channel runs as long as its block"
-        routers = None if self.rendezvous is None else self.rendezvous.links.statistics()
-        bridge = self._bridge.statistics()
-        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, bridge, routers)
+        return RelayChannelStatistics(site.stack, site.driver, site.transport, site.watch, self._bridge.statistics())
 
     @property
     def lags(self) -> dict[str, float]:

@@ -77,7 +77,7 @@ class RouterLink:
         self.problem = "it has not been called yet"
         #: Bytes to write; bounded by `queue_bytes_max`.
         self.waiting = bytearray()
-        self.connected = self.lost_bytes = 0
+        self.connected = 0
         self._registrant = registrant
         self._selector = selector
         self._queue_bytes_max = queue_bytes_max
@@ -125,13 +125,9 @@ class RouterLink:
 
     def drop(self, why: str, now: float) -> None:
         """Close the connection, discard unsent bytes, and schedule another attempt."""
-        if self._sock is not None:
-            self._selector.unregister(self._sock)
-            self._sock.close()
-            self._sock = None
+        self.close()
         if self.state is LinkState.UP:
             self._pause_s = PAUSE_S
-        self.lost_bytes += len(self.waiting)
         self.waiting.clear()
         self.changed = self.changed or self.listed or bool(self.others)
         self.others, self.listed, self._asked_at, self._told = {}, False, None, set()
@@ -262,17 +258,6 @@ class RouterLink:
 ROUTERS_MAX = 16
 
 
-@dataclass(frozen=True, slots=True)
-class RouterStatistics:
-    #: Configured routers, and those that this member is registered at.
-    routers: int
-    up: int
-    connected: int
-    others: int
-    #: Unsent bytes of broken connections.
-    lost_bytes: int
-
-
 class RouterLinks:
     """All routers of one member. The first `poll` connects."""
 
@@ -288,7 +273,6 @@ class RouterLinks:
         self._take = take
         self._selector = selectors.DefaultSelector()
         self._has_news = False
-        self._gone_connected = self._gone_lost_bytes = 0
         self.links: list[RouterLink] = []
         self.use(places)
 
@@ -298,8 +282,6 @@ class RouterLinks:
         for place, link in known.items():
             if place not in wanted:
                 link.close()
-                self._gone_connected += link.connected
-                self._gone_lost_bytes += link.lost_bytes
         self._has_news = True
         self.links = [known.get(place) or self._make(place) for place in wanted]
 
@@ -363,16 +345,6 @@ class RouterLinks:
             link.close()
         self.links = []
         self._selector.close()
-
-    def statistics(self) -> RouterStatistics:
-        links = self.links
-        return RouterStatistics(
-            routers=len(links),
-            up=len(self.up()),
-            connected=self._gone_connected + sum(link.connected for link in links),
-            others=len(self.others()),
-            lost_bytes=self._gone_lost_bytes + sum(link.lost_bytes for link in links),
-        )
 
     def levels(self) -> dict[str, Level]:
         """Return the largest queue for a router, and the most members known from one."""

@@ -15,7 +15,7 @@ from sitestack.config import TransportConfig
 from sitestack.model.address import UUID_BYTES, Address, Physical
 from sitestack.model.level import Level
 from sitestack.transport import TrafficStatistics
-from sitestack.transport.router_link import Registrant, RouterLink, RouterLinks, RouterStatistics
+from sitestack.transport.router_link import Registrant, RouterLink, RouterLinks
 from sitestack.wire import routing
 from sitestack.wire.routing import Entry, framed
 
@@ -28,7 +28,6 @@ _DATA_START = 1 + UUID_BYTES
 class TunnelStatistics(TrafficStatistics):
     #: Dropped datagrams: no router knows the member, or the router's queue was full.
     unsent_datagrams: int = 0
-    routers: RouterStatistics | None = None
 
 
 def place_of(member: Address) -> Physical:
@@ -117,7 +116,7 @@ class TunnelTransport:
         self.links.close()
 
     def statistics(self) -> TunnelStatistics:
-        return replace(self._seen, routers=self.links.statistics())
+        return replace(self._seen)
 
     def levels(self) -> dict[str, Level]:
         return self.links.levels()
