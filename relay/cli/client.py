@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Literal
+from typing import TYPE_CHECKING, Literal
 
 import click
 
@@ -12,20 +12,12 @@ if TYPE_CHECKING:
     from relay.client import Client
     from relay.node.config.settings import NodeConfig
 
-Function = Callable[..., Any]
 SCHEMES = ("http://", "https://")
-
-
-def client_options(function: Function) -> Function:
-    """Add the options `--node`, `--token` and `--member`."""
-    options = (
-        click.option("--node", "nodes", metavar="URL", multiple=True, help="Node with HTTP; may be repeated. Without CONFIG."),
-        click.option("--token", type=click.Path(path_type=Path), help="File with an HTTP token.  [default: that of CONFIG]"),
-        click.option("--member", is_flag=True, help="Join the site of CONFIG even if a node of it answers here."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+CLIENT_OPTIONS = (
+    click.Option(["--node", "nodes"], metavar="URL", multiple=True, help="Node with HTTP; may be repeated. Without CONFIG."),
+    click.Option(["--token"], type=click.Path(path_type=Path), help="File with an HTTP token.  [default: that of CONFIG]"),
+    click.Option(["--member"], is_flag=True, help="Join the site of CONFIG even if a node of it answers here."),
+)
 
 
 def named_client(nodes: Sequence[str], token: Path | None, right: Literal["publish", "read"]) -> Client:

@@ -5,14 +5,13 @@ from pathlib import Path
 import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.member import identity_options, load_member
+from relay.cli.member import IDENTITY_OPTIONS, load_member
 from relay.cli.running import run
 from relay.node.doctor.doctor import examine
 
 
-@click.command(name="doctor")
+@click.command(name="doctor", params=[*IDENTITY_OPTIONS])
 @click.argument("config_file", metavar="CONFIG", type=click.Path(path_type=Path))
-@identity_options
 @click.pass_context
 def command(ctx: click.Context, config_file: Path, site: str, name: str, keys: str, insecure: bool) -> None:
     """Examine the connections between this node and its peers, and suggest repairs.

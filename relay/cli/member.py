@@ -3,10 +3,9 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import click
 
@@ -17,22 +16,12 @@ from sitestack.model.host import parse_place
 if TYPE_CHECKING:
     from relay.node.config.settings import NodeConfig
 
-Function = Callable[..., Any]
-
-
-def identity_options(function: Function) -> Function:
-    """Add the options `--site`, `--name`, `--keys` and `--insecure`."""
-    options = (
-        click.option("--site", default="", help="Site.  [default: RELAY_SITE, else that of CONFIG]"),
-        click.option("--name", default="", help="Name of the member.  [default: RELAY_NAME, else that of CONFIG]"),
-        click.option(
-            "--keys", metavar="DIR", default="", help="Keys of the site.  [default: RELAY_KEYS, else those of CONFIG]"
-        ),
-        click.option("--insecure", is_flag=True, help="Run without keys: any process in reach can read and send."),
-    )
-    for option in reversed(options):
-        function = option(function)
-    return function
+IDENTITY_OPTIONS = (
+    click.Option(["--site"], default="", help="Site.  [default: RELAY_SITE, else that of CONFIG]"),
+    click.Option(["--name"], default="", help="Name of the member.  [default: RELAY_NAME, else that of CONFIG]"),
+    click.Option(["--keys"], metavar="DIR", default="", help="Keys of the site.  [default: RELAY_KEYS, else those of CONFIG]"),
+    click.Option(["--insecure"], is_flag=True, help="Run without keys: any process in reach can read and send."),
+)
 
 
 def load_member(config_file: Path, site: str, name: str, keys: str, insecure: bool) -> NodeConfig:

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import click
 
-from relay.cli.member import identity_options, load_member, read_place, refuse_without_keys
+from relay.cli.member import IDENTITY_OPTIONS, load_member, read_place, refuse_without_keys
 from relay.cli.running import run
 from relay.node.config.config_file import print_config
 from relay.node.config.settings import NodeConfig
@@ -15,9 +15,8 @@ from relay.node.output.lines import STANDARD
 from relay.node.output.logs import configure_log
 
 
-@click.command(name="node")
+@click.command(name="node", params=[*IDENTITY_OPTIONS])
 @click.argument("config_file", metavar="CONFIG", required=False, type=click.Path(path_type=Path))
-@identity_options
 @click.option("--journal", type=click.Path(file_okay=False, path_type=Path), help="Write a journal into this directory.")
 @click.option("--publish", metavar="FILE|-", help="Multicast each line of a file, or of standard input.")
 @click.option(

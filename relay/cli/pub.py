@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relay.cli.client import client_options, find_client, named_client
+from relay.cli.client import CLIENT_OPTIONS, find_client, named_client
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.member import identity_options, load_member, refuse_without_keys
+from relay.cli.member import IDENTITY_OPTIONS, load_member, refuse_without_keys
 
 if TYPE_CHECKING:
     from relay.client import Client
@@ -23,10 +23,8 @@ _STANDARD_INPUT = 0
 _LINE_BYTES_MAX = 2 << 20
 
 
-@click.command(name="pub")
+@click.command(name="pub", params=[*CLIENT_OPTIONS, *IDENTITY_OPTIONS])
 @click.argument("arguments", metavar="[CONFIG] [TEXT]...", nargs=-1)
-@client_options
-@identity_options
 @click.pass_context
 def command(
     ctx: click.Context,

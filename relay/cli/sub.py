@@ -9,18 +9,16 @@ from typing import TYPE_CHECKING
 
 import click
 
-from relay.cli.client import client_options, find_client, named_client
-from relay.cli.member import identity_options, load_member, refuse_without_keys
+from relay.cli.client import CLIENT_OPTIONS, find_client, named_client
+from relay.cli.member import IDENTITY_OPTIONS, load_member, refuse_without_keys
 
 if TYPE_CHECKING:
     from relay.client import Client
     from relay.node.config.settings import NodeConfig
 
 
-@click.command(name="sub")
+@click.command(name="sub", params=[*CLIENT_OPTIONS, *IDENTITY_OPTIONS])
 @click.argument("config_file", metavar="[CONFIG]", type=click.Path(path_type=Path), required=False)
-@client_options
-@identity_options
 @click.pass_context
 def command(
     ctx: click.Context,
