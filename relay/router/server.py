@@ -10,7 +10,6 @@ import fcntl
 import secrets
 import socket
 import struct
-import sys
 import termios
 from collections import deque
 from collections.abc import Mapping, Sequence
@@ -152,9 +151,8 @@ class RouterServer:
         self.admissions.admit()
         number = next(self._numbers)
         link = _Link(number, stream)
-        if sys.platform == "linux":
-            with suppress(OSError):
-                stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
+        with suppress(OSError):
+            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
         self._links[number] = link
         self.outboxes.open(number)
         nonce = secrets.token_bytes(NONCE_BYTES)

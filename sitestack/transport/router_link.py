@@ -8,7 +8,6 @@ import random
 import secrets
 import selectors
 import socket
-import sys
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
 from enum import Enum, auto
@@ -179,8 +178,7 @@ class RouterLink:
                 self.drop(os.strerror(problem).lower(), now)
                 return
             self.state = LinkState.CHALLENGED
-            if sys.platform == "linux":
-                self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * ANSWER_S))
+            self._sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(1000 * ANSWER_S))
         if ready & selectors.EVENT_WRITE:
             self.flush(now)
         if ready & selectors.EVENT_READ and self._sock is not None:

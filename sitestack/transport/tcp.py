@@ -19,7 +19,6 @@ import secrets
 import selectors
 import socket
 import struct
-import sys
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
@@ -303,8 +302,7 @@ class TcpTransport:
         sock = connection.sock
         sock.setblocking(False)
         sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        if sys.platform == "linux":
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, SILENT_MS_MAX)
         self._connections[sock] = connection
         self._selector.register(sock, selectors.EVENT_READ, sock)
 

@@ -10,7 +10,6 @@ import errno
 import selectors
 import socket
 import struct
-import sys
 from collections import deque
 from collections.abc import Sequence
 from contextlib import suppress
@@ -226,7 +225,7 @@ class UdpTransport:
         sock = make_socket(self.host, socket.SOCK_DGRAM | socket.SOCK_NONBLOCK)
         self._add(sock)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        if self._hears_all and sys.platform == "linux":
+        if self._hears_all:
             sock.setsockopt(self._options.level, self._options.tell_destination, 1)
         try:
             sock.bind(at)
@@ -238,9 +237,8 @@ class UdpTransport:
         """Receive from a group and send to it. Needs multicast. Raises ConfigurationError."""
         sock, membership = self._multicast, GroupMembership(self._multicast, self._unicast, group, self.host)
         try:
-            if sys.platform == "linux":
-                with suppress(OSError):  # IPv6: kernels from 4.20 on; others hear all groups of the machine
-                    sock.setsockopt(self._options.level, self._options.all, 0)
+            with suppress(OSError):  # IPv6: kernels from 4.20 on; others hear all groups of the machine
+                sock.setsockopt(self._options.level, self._options.all, 0)
             membership.join()
         except OSError as error:
             raise ConfigurationError(
@@ -417,8 +415,6 @@ def _is_of_link(group: str) -> bool:
 def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
     """Set a buffer size beyond the system's limit if privileged, else up to the limit."""
     try:
-        if sys.platform != "linux":
-            raise PermissionError
         sock.setsockopt(socket.SOL_SOCKET, forced, size)
     except OSError:
         sock.setsockopt(socket.SOL_SOCKET, option, size)
@@ -426,8 +422,7 @@ def _enlarge(sock: socket.socket, option: int, forced: int, size: int) -> None:
 
 def _size(sock: socket.socket, option: int) -> int:
     """Return the size of a buffer, which Linux doubles."""
-    size = sock.getsockopt(socket.SOL_SOCKET, option)
-    return size // 2 if sys.platform == "linux" else size
+    return sock.getsockopt(socket.SOL_SOCKET, option) // 2
 
 
 def _overrun(sock: socket.socket) -> int:

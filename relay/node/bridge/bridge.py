@@ -9,7 +9,6 @@ from __future__ import annotations
 import itertools
 import math
 import socket
-import sys
 from collections import deque
 from collections.abc import Callable
 from contextlib import suppress
@@ -255,9 +254,8 @@ class Bridge:
         self._handle(DialFailed(site, address))
 
     def _set_options(self, stream: trio.SocketStream) -> None:
-        if sys.platform == "linux":
-            timeout_ms = math.ceil(self._config.unanswered_timeout_s * 1000)
-            stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
+        timeout_ms = math.ceil(self._config.unanswered_timeout_s * 1000)
+        stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, timeout_ms)
         stream.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
     async def _run(self, connection: _Connection, said: bytes = b"") -> None:

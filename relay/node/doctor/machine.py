@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import errno
 import socket
-import sys
 from pathlib import Path
 
 from relay.node.bridge.credentials import Credentials
@@ -81,8 +80,6 @@ def examine_buffers(config: NodeConfig, statistics: object) -> list[Finding]:
 
 def examine_path(config: NodeConfig, target: Physical) -> list[Finding]:
     """Return whether the largest datagrams fit the local MTU to an address."""
-    if sys.platform != "linux":
-        return []
     is_v6 = is_ipv6(target.host)
     level, option, headers = (socket.IPPROTO_IPV6, _IPV6_MTU, 48) if is_v6 else (socket.IPPROTO_IP, _IP_MTU, 28)
     with make_socket(target.host, socket.SOCK_DGRAM) as sock:

@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 import socket
 import ssl
-import sys
 from contextlib import suppress
 from functools import partial
 from typing import Any, TypeAlias, cast
@@ -74,8 +73,8 @@ async def serve_http(
     """
     # a port in use fails at the start
     with listen_tcp(bind, BACKLOG, "http.bind") as sock:
-        if sys.platform == "linux":  # accepted connections inherit the option
-            sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
+        # accepted connections inherit the option
+        sock.setsockopt(socket.IPPROTO_TCP, socket.TCP_USER_TIMEOUT, int(PIECE_TIMEOUT_S * 1000))
         address = Physical(*sock.getsockname()[:2])
         structlog.get_logger().info("http listening", address=str(address))
         listener = trio.SocketListener(trio.socket.from_stdlib_socket(sock))

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import replace
@@ -127,7 +126,6 @@ async def test_a_connection_over_which_nothing_comes_back_is_made_again() -> Non
         assert len([each for each in a._connections.values() if each.peer == place(b)]) == 2
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="other systems decide themselves")
 async def test_a_connection_whose_bytes_vanish_is_closed_before_members_suspect_each_other() -> None:
     """A firewall may have forgotten it, and lets a new one through."""
     detection = FailureDetectionConfig()

@@ -6,7 +6,6 @@ import errno
 import itertools
 import os
 import socket
-import sys
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -215,8 +214,7 @@ def test_the_sockets_are_bound_to_the_interface_and_to_the_group_and_not_to_ever
     own, heard = udp()._sockets
     assert own.getsockname()[0] == "127.0.0.1"
     assert heard.getsockname() == tuple(group)
-    if sys.platform == "linux":
-        assert heard.getsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL) == 0
+    assert heard.getsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL) == 0
 
 
 @pytest.fixture
