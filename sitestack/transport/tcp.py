@@ -141,8 +141,6 @@ class TcpStatistics(TrafficStatistics):
     broken: int = 0
     #: Datagrams dropped before they were queued: no connection, or a full queue.
     unsent_datagrams: int = 0
-    #: Unsent bytes of broken connections.
-    lost_bytes: int = 0
 
 
 class _Connection:
@@ -317,7 +315,6 @@ class TcpTransport:
         self._pending.leave(connection)
         connection.sock.close()
         del self._connections[connection.sock]
-        self._seen.lost_bytes += len(connection.waiting)
         if connection.peer is not None and self._by_peer.get(connection.peer) is connection:
             del self._by_peer[connection.peer]
 

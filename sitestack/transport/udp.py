@@ -144,16 +144,10 @@ class GroupMembership:
 
 @dataclass(slots=True)
 class UdpStatistics(TrafficStatistics):
-    #: Datagrams that waited because the kernel's send buffer was full.
-    delayed_datagrams: int = 0
     #: Dropped datagrams: the queue was full, or the kernel rejected them.
     unsent_datagrams: int = 0
-    #: Errors that the network reported (ICMP). Ignored: the failure detection decides on deaths.
-    network_errors: int = 0
     #: Datagrams that the kernel dropped because its receive buffer was full.
     overrun_datagrams: int = 0
-    #: With sockets of several sites: datagrams to the groups' port for none of their groups.
-    misdirected_datagrams: int = 0
     moves: int = 0
     #: Sizes granted by the kernel, possibly less than the configured ones.
     receive_buffer_bytes: int = 0
@@ -306,8 +300,7 @@ class UdpTransport:
                     data, source = receive(_READ_BYTES)
                 except BlockingIOError:
                     break
-                except OSError:
-                    self._seen.network_errors += 1
+                except OSError:  # reported by the network (ICMP): the failure detection decides on deaths
                     continue
                 if source == own:
                     continue  # a multicast loops back to its sender
@@ -321,7 +314,6 @@ class UdpTransport:
         data, told, _, source = self._multicast.recvmsg(size, self._options.told_bytes)
         if not told or any(each[self._options.destination] in self._joined for _, _, each in told):
             return data, source
-        self._seen.misdirected_datagrams += 1
         return data, self._own
 
     def send(self, datagrams: Sequence[tuple[Physical | None, bytes]]) -> None:
@@ -355,8 +347,6 @@ class UdpTransport:
         except OSError as error:
             if error.errno in (errno.EAGAIN, errno.ENOBUFS):
                 return False
-            if error.errno == errno.ECONNREFUSED:
-                self._seen.network_errors += 1  # about an earlier datagram to another host
             if (membership := self._memberships.get(address)) is not None:
                 membership.failed(error)
             self._seen.unsent_datagrams += 1
@@ -372,7 +362,6 @@ class UdpTransport:
         if not self._queue:
             self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
         self._queue.append((address, data))
-        self._seen.delayed_datagrams += 1
         self._queued_bytes.add(len(data))
 
     def _drain(self) -> None:

@@ -92,7 +92,6 @@ async def test_datagrams_wait_in_order_for_a_full_kernel_and_overflow_is_counted
     monkeypatch.setattr(a, "_unicast", full)
     a.send([(b.physical()[0], b"0123456789"), (b.physical()[0], b"abcdefghij"), (b.physical()[0], b"too much")])
     assert (a.levels()["queued_bytes"].now, a.statistics().unsent_datagrams) == (20, 1)
-    assert a.statistics().delayed_datagrams == 2
 
     full.full = False
     a.send([(b.physical()[0], b"!")])
@@ -250,7 +249,6 @@ async def test_a_socket_of_several_sites_receives_only_the_groups_that_it_has_jo
     for place in (foreign, Physical("127.0.0.1", one.port), one, two):
         sender.sendto(f"to {place}".encode(), place)
     assert await receive(transport, 2) == [f"to {one}".encode(), f"to {two}".encode()]
-    assert transport.statistics().misdirected_datagrams == 1
     transport.leave(one)
     for place in (one, two):
         sender.sendto(f"to {place}".encode(), place)
