@@ -32,7 +32,7 @@ from relay.node.bridge.listener import require_free
 from relay.node.bridge.router_calls import RouterCalls
 from relay.node.config.config_file import load_config
 from relay.node.config.settings import NodeConfig, find_problems
-from relay.node.events import LOGGED, BetweenSites, log_switched
+from relay.node.events import LOGGED, BetweenSites, log_event
 from relay.node.site_keys import SiteKeys, read_secrets
 from relay.node.status.foreign_datagrams import ForeignDatagrams
 from sitestack.assembly import build_stack
@@ -91,7 +91,7 @@ class RelayChannel(Channel[BetweenSites]):
         site_keys: SiteKeys | None = None,
     ) -> None:
         handlers: dict[type[Event], Callable[[Any], None]] = {
-            **LOGGED,
+            **dict.fromkeys(LOGGED, log_event),
             **dict.fromkeys(BRIDGE_EFFECTS, self._act_on_bridge),
             GlobalView: self._note_global_view,
             OtherParameters: self._log_stranger,
@@ -283,7 +283,7 @@ class RelayChannel(Channel[BetweenSites]):
     def _note_switched(self, event: SiteSwitched) -> None:
         self._switched.set()
         self._switched = trio.Event()
-        log_switched(event)
+        log_event(event)
 
     def _log_stranger(self, event: OtherParameters) -> None:
         if self.has_joined:  # otherwise this process is the stranger, and `open_channel` reports it

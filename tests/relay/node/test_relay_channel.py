@@ -15,7 +15,7 @@ from relay.events import Duty, GlobalView, Unreachable
 from relay.node.bridge.bridge import BridgeConfig
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.settings import NodeConfig, RelaySettings, SecuritySettings
-from relay.node.events import LOGGED
+from relay.node.events import log_event
 from sitestack.config import ProtocolsConfig
 from sitestack.journal import records
 from sitestack.layers.discovery import DiscoveryConfig
@@ -255,7 +255,7 @@ def test_events_for_the_operator_are_logged() -> None:
     stranger = Address(bytes(16))
     with capture_logs() as logs:
         for event in (Unreached((stranger,), ("Z",), "merge"), *[NarrowPath(stranger, "Z", size) for size in (1_400, None)]):
-            LOGGED[type(event)](event)
+            log_event(event)
     silent, narrow, whole = logs
     assert (silent["log_level"], silent["names"], silent["attempt"]) == ("warning", ["Z"], "merge")
     assert (narrow["log_level"], narrow["name"], narrow["bytes_max"], whole["log_level"]) == ("warning", "Z", 1_400, "info")
