@@ -8,7 +8,7 @@ Otherwise a reader would mistake deletion for loss.
 from __future__ import annotations
 
 import os
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
@@ -105,13 +105,6 @@ def retired_record(t: int, w: int, retired: Iterable[Segment]) -> records.Record
 def retired_until(record: records.Record) -> int | None:
     until = record.source if isinstance(record, records.Drop) and record.why == WHY_RETIRED else ""
     return int(until) if until.isascii() and until.isdecimal() and len(until) < 20 else None
-
-
-def take(retired: Sequence[Segment]) -> int:
-    """Delete segments; return their number. Raises OSError."""
-    for segment in retired:
-        segment.path.unlink(missing_ok=True)
-    return len(retired)
 
 
 def _literal(stem: str) -> str:

@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Protocol
 
 from relay.journal.encoding import STANDING, Encoder, Header, encode_header
-from relay.journal.retention import SUFFIX, Retention, Segment, file_stem, find_retired, retired_record, take
+from relay.journal.retention import SUFFIX, Retention, Segment, file_stem, find_retired, retired_record
 from sitestack.journal import records
 from sitestack.model.address import Address
 from sitestack.model.errors import LocalError, Unwritten
@@ -158,7 +158,7 @@ class JournalStore:
         self._seen.segments += 1
         path = self._path(self._seen.segments)
         if self._seen.error:
-            self._make_room(path, record)
+            self._retire(path, record, in_need=True)
         try:
             self._file = self._create(path)
         except OSError:
@@ -180,40 +180,30 @@ class JournalStore:
     def _path(self, number: int) -> Path:
         return self._options.directory / f"{self._stem}.{number:06d}{SUFFIX}"
 
-    def _make_room(self, path: Path, record: records.Record) -> None:
-        """Delete segments before recording it: a full disk may have no room for the record."""
-        if not self._options.retention.is_limited:
-            return
-        try:
-            retired = self._retirable(path, record)
-            self._untold.update({segment.path: segment for segment in retired})
-            self._take(retired)
-        except OSError as error:
-            self._seen.retention_error = str(error)
+    def _retire(self, path: Path, record: records.Record, *, in_need: bool = False) -> None:
+        """Record and then delete old segments, so that readers know of the deletion.
 
-    def _retire(self, path: Path, record: records.Record) -> None:
-        """Record and then delete old segments, so that readers know of the deletion."""
-        if not self._options.retention.is_limited:
+        `in_need`: record it later, as a full disk may have no room for the record.
+        """
+        limits, (site, _, name) = self._options.retention, self._owner
+        if not limits.is_limited:
             return
         try:
-            retired = self._retirable(path, record)
-            if told := self._untold | {segment.path: segment for segment in retired}:
+            retired = find_retired(limits, path, self._options.segment_bytes, (site, name), self._written, record.w)
+            told = self._untold | {segment.path: segment for segment in retired}
+            if in_need:
+                self._untold = told
+            elif told:
                 self._put(self._encoder.encode(retired_record(record.t, record.w, told.values())))
-                self._untold.clear()
-                self._take(retired)
-            self._seen.retention_error = ""
+                self._untold = {}
+            for segment in retired:
+                segment.path.unlink(missing_ok=True)
+                self._written.pop(segment.path, None)
+                self._seen.retired += 1
+            if not in_need:
+                self._seen.retention_error = ""
         except OSError as error:
             self._seen.retention_error = str(error)
-
-    def _retirable(self, path: Path, record: records.Record) -> list[Segment]:
-        site, _, name = self._owner
-        limits, reserved = self._options.retention, self._options.segment_bytes
-        return find_retired(limits, path, reserved, (site, name), self._written, record.w)
-
-    def _take(self, retired: list[Segment]) -> None:
-        self._seen.retired += take(retired)
-        for segment in retired:
-            self._written.pop(segment.path, None)
 
     def _put(self, frame: bytes) -> None:
         """Write a whole frame, or nothing and raise OSError."""
