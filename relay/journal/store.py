@@ -124,15 +124,6 @@ class JournalStore:
         if file is not None:
             file.close()
 
-    @property
-    def error(self) -> str:
-        return self._seen.error
-
-    @property
-    def retention_error(self) -> str:
-        """The error of the last deletion of old segments; empty if there was none."""
-        return self._seen.retention_error
-
     def statistics(self) -> JournalStatistics:
         return replace(self._seen)
 

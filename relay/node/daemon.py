@@ -18,7 +18,7 @@ import structlog
 import trio
 
 from relay.events import GlobalView, Role, Unreachable
-from relay.journal import JournalOptions, JournalStore
+from relay.journal import JournalOptions, JournalStatistics, JournalStore
 from relay.journal.retention import Retention
 from relay.node.channel import RelayChannel, open_channel
 from relay.node.config.reload import PEERS, applied, compare
@@ -265,14 +265,14 @@ class _Node:
         return [*self._problems(channel), *self._warnings(channel)]
 
     def _problems(self, channel: RelayChannel | None) -> list[str]:
-        journal = "" if self._store is None else self._store.error
+        journal = JournalStatistics() if self._store is None else self._store.statistics()
         events = "" if self._events is None else self._events.trouble
         lines = "" if self._source is None else self._source.trouble
         log = "" if self._log_output is None else self._log_output.trouble
         errors = {
             **({} if channel is None else channel.problems()),
-            "journal.directory": journal,
-            "journal.retained_bytes_max": "" if self._store is None else self._store.retention_error,
+            "journal.directory": journal.error,
+            "journal.retained_bytes_max": journal.retention_error,
             "--publish": lines and f"cannot be read, so no more lines are published: {lines}",
             "--events": events and f"cannot be written: {events}",
             "log": log and f"cannot be written: {log}",
