@@ -1,23 +1,18 @@
-"""Output of the commands: results on standard output, progress and logs on standard error."""
+"""Output of the commands: results on standard output."""
 
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator
-from contextlib import contextmanager
-from pathlib import Path
 from typing import Any
 
 import click
 from rich.console import Console
-from rich.progress import BarColumn, Progress, TaskProgressColumn, TextColumn, TimeElapsedColumn
 from rich.table import Table
 from rich.text import Text
 
 stdout = Console(soft_wrap=True, highlight=False)
 #: Width (columns) above that of any table.
 _WIDE = 100_000
-stderr = Console(stderr=True, highlight=False)
 
 
 json_option = click.option("--json", "as_json", is_flag=True, help="Print one JSON object.")
@@ -41,17 +36,3 @@ def print_verdict(passed: bool, told: str, *, failed: str = "FAIL") -> None:
     """Print the last line of a checking command; `failed` is the word for a failure."""
     verdict = Text("PASS: ", style="bold green") if passed else Text(f"{failed}: ", style="bold red")
     stdout.print(verdict + Text(told))
-
-
-def require_new(directory: Path, option: str = "") -> None:
-    """Refuse a non-empty directory: journals of an earlier run would count as those of this one."""
-    if directory.exists() and any(directory.iterdir()):
-        raise click.UsageError(f"{option} {directory} is not empty; name a new directory.".lstrip())
-
-
-@contextmanager
-def progress_bar() -> Iterator[Progress]:
-    """Show a progress bar on standard error if that is a terminal."""
-    columns = (TextColumn("{task.description}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn())
-    with Progress(*columns, console=stderr, transient=True, disable=not stderr.is_terminal) as progress:
-        yield progress

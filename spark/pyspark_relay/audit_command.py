@@ -19,7 +19,7 @@ from rich.text import Text
 from relay.check import check_directories
 from relay.cli.check import print_check
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_USAGE
-from relay.cli.output import print_json, print_verdict, progress_bar, stdout
+from relay.cli.output import print_json, print_verdict, stdout
 from sitestack.model.errors import ConfigurationError, LocalError
 
 
@@ -50,6 +50,7 @@ def command(ctx: click.Context, paths: tuple[str, ...], master: str | None, out:
             open_session,
         )
         from pyspark_relay.source.places import local_path  # noqa: PLC0415
+        from relay_lab.cli.output import progress_bar  # noqa: PLC0415
     except ImportError as error:
         raise ConfigurationError(
             f"relay audit needs PySpark and pyarrow: in a checkout, pip install ./lab ./spark ({error})."

@@ -10,13 +10,14 @@ import click
 from rich.table import Table
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, progress_bar, stdout
+from relay.cli.output import json_option, print_json, stdout
 from relay.cli.running import run_until_signal
 from relay_lab.bench.harness import BenchFailed, Conditions, describe_machine
 from relay_lab.bench.peers.catalogue import PEER_SIZE_MIN, PEERS, Installed, PeerMissing, find_peers
 from relay_lab.bench.report import FIGURES, draw_report, figure_rows, peer_rows
 from relay_lab.bench.run import measure_scenario
 from relay_lab.bench.scenarios import SCENARIOS
+from relay_lab.cli.output import progress_bar
 
 #: A message carries the time at which it was sent.
 _SIZE_MIN = 8

@@ -13,8 +13,9 @@ from rich.table import Table
 from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
+from relay.cli.output import json_option, print_json, print_verdict, stdout
 from relay.cli.running import run_until_signal
+from relay_lab.cli.output import progress_bar, require_new
 from relay_lab.drills.executor import MemberDied
 from relay_lab.drills.layout import Discovery
 from relay_lab.drills.load import DrillPlan

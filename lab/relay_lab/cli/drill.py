@@ -11,9 +11,10 @@ from rich.table import Table
 from rich.text import Text
 
 from relay.cli.exits import EXIT_CHECK_FAILED, EXIT_DONE, EXIT_NOT_EXERCISED
-from relay.cli.output import json_option, print_json, print_verdict, progress_bar, require_new, stdout
+from relay.cli.output import json_option, print_json, print_verdict, stdout
 from relay.cli.running import run_until_signal
 from relay_lab.cli.demo import demo_table, show
+from relay_lab.cli.output import progress_bar, require_new
 from relay_lab.drills.executor import MemberDied, PlaceFailed, Venue
 from relay_lab.drills.library import drill_names, find_drill
 from relay_lab.drills.load import plan_drill

@@ -5,9 +5,10 @@ from typing import Any
 
 import click
 
-from relay.cli.output import json_option, print_json, progress_bar, require_new
+from relay.cli.output import json_option, print_json
 from relay.journal import JournalOptions, JournalStore
 from relay_lab.bench.generate import Fault, Generator, GeneratorPlan, Planted
+from relay_lab.cli.output import progress_bar, require_new
 from sitestack.model.address import Address
 
 

@@ -18,7 +18,8 @@ from typing import Any, NamedTuple, TextIO, TypeAlias, TypeVar, get_args
 import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, progress_bar
+from relay.cli.output import json_option, print_json
+from relay_lab.cli.output import progress_bar
 from relay_lab.simulation import Kind, Plan, SeedResult, draw, run_plan, shrink_plan
 from relay_lab.simulation.coverage import find_missing
 from relay_lab.simulation.plan_json import CHARS_MAX, StoredPlan, from_text, to_json, to_text

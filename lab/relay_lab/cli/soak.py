@@ -8,10 +8,11 @@ from pathlib import Path
 import click
 
 from relay.cli.exits import EXIT_CHECK_FAILED
-from relay.cli.output import json_option, print_json, print_verdict, progress_bar
+from relay.cli.output import json_option, print_json, print_verdict
 from relay.cli.running import run_until_signal
 from relay_lab.cli.demo import show
 from relay_lab.cli.drill import EXITS
+from relay_lab.cli.output import progress_bar
 from relay_lab.drills.executor import MemberDied, PlaceFailed
 from relay_lab.drills.sites import NotReady
 from relay_lab.drills.soak import Soak, plan_soak, run_soak
