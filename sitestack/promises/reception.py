@@ -4,6 +4,7 @@ undisturbed origin has one run a view.
 
 from __future__ import annotations
 
+from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from sitestack.model.address import Address
@@ -45,47 +46,30 @@ class Hole(NamedTuple):
     initial: bool
 
 
+@dataclass(slots=True, eq=False)
 class Reception:
     """Call `finish` before reading."""
 
-    __slots__ = (
-        "_first",
-        "_gap_max",
-        "_next",
-        "_stay",
-        "baseline",
-        "delivered",
-        "duplicates",
-        "gaps",
-        "holes",
-        "inherited",
-        "late",
-        "misplaced_gaps",
-        "runs",
-        "superseded",
-    )
-
-    def __init__(self) -> None:
-        self.runs: list[NumberRun] = []
-        self.delivered = Ranges()
-        self.gaps = Ranges()
-        #: The first number to receive; 0 if the journal does not name it.
-        self.baseline = 0
-        self.holes: list[Hole] = []
-        #: Ranges delivered again, once each time.
-        self.duplicates: list[tuple[int, int]] = []
-        #: Numbers in a later state.
-        self.inherited = Ranges()
-        #: Numbers delivered before a state without them.
-        self.superseded = Ranges()
-        #: Numbers delivered for the first time after a higher one, or below the baseline.
-        self.late = Ranges()
-        #: Gaps that stand before the delivery of a lower number.
-        self.misplaced_gaps = Ranges()
-        self._first = 0
-        self._stay = -1
-        self._next = 1
-        self._gap_max = 0
+    runs: list[NumberRun] = field(default_factory=list)
+    delivered: Ranges = field(default_factory=Ranges)
+    gaps: Ranges = field(default_factory=Ranges)
+    #: The first number to receive; 0 if the journal does not name it.
+    baseline: int = 0
+    holes: list[Hole] = field(default_factory=list)
+    #: Ranges delivered again, once each time.
+    duplicates: list[tuple[int, int]] = field(default_factory=list)
+    #: Numbers in a later state.
+    inherited: Ranges = field(default_factory=Ranges)
+    #: Numbers delivered before a state without them.
+    superseded: Ranges = field(default_factory=Ranges)
+    #: Numbers delivered for the first time after a higher one, or below the baseline.
+    late: Ranges = field(default_factory=Ranges)
+    #: Gaps that stand before the delivery of a lower number.
+    misplaced_gaps: Ranges = field(default_factory=Ranges)
+    _first: int = 0
+    _stay: int = -1
+    _next: int = 1
+    _gap_max: int = 0
 
     def deliver(self, first: int, last: int, stay: int) -> None:
         if first == self._next and stay == self._stay:
