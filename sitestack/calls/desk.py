@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from typing import NamedTuple
 
 from sitestack.calls.calls import CallResult, Calls
-from sitestack.calls.flush import Delivered, Flushed, GapNotes, Lack
+from sitestack.calls.flush import DELIVERED, Flushed, GapNotes, Lack
 from sitestack.model.address import Address
 from sitestack.model.envelope import BETWEEN_CHANNELS, STRUCTURE, Envelope, Kind, wrap
 from sitestack.model.errors import ProtocolError
@@ -46,8 +46,8 @@ class Desk:
         answers, ended, structured = [], [], []
         for n, (envelope, payload) in enumerate(opened, batch.first):
             if envelope.kind is Kind.PROBE:
-                delivered = Delivered(n, self.gaps.reach(batch.site, batch.origin, batch.scope))
-                answers.append(wrap(Envelope(Kind.DELIVERED, envelope.call), delivered.pack()))
+                delivered = DELIVERED.pack(n, self.gaps.reach(batch.site, batch.origin, batch.scope))
+                answers.append(wrap(Envelope(Kind.DELIVERED, envelope.call), delivered))
             elif envelope.kind is Kind.STRUCTURE:
                 structured.append((envelope.headers.get(STRUCTURE, b""), payload))
             elif self.calls.answered(envelope.call, source, payload):
@@ -58,15 +58,15 @@ class Desk:
         lacks = dict.fromkeys(result.unreachable, Lack.GONE) | dict.fromkeys(result.late, Lack.NO_ANSWER)
         has = []
         for member, packed in result.answers.items():
-            delivered = Delivered.parse(packed)
-            if delivered is None:
+            if len(packed) != DELIVERED.size:
                 lacks[member] = Lack.NO_ANSWER
                 continue
+            number, gap_to = DELIVERED.unpack(packed)
             since = self._probed.pop((scope, member), 0)
-            self._probed[scope, member] = max(since, delivered.number)
+            self._probed[scope, member] = max(since, number)
             if len(self._probed) > PROBED_MAX:
                 del self._probed[next(iter(self._probed))]
-            if delivered.gap_to > since:
+            if gap_to > since:
                 lacks[member] = Lack.GAP
             else:
                 has.append(member)

@@ -16,7 +16,8 @@ from sitestack.model.address import Address
 from sitestack.model.gap import Gap
 from sitestack.model.message import Scope
 
-_DELIVERED = struct.Struct("<QQ")
+#: The answer to a probe: its number in the sender's counter, and the extent of the sender's reported gaps.
+DELIVERED = struct.Struct("<QQ")
 
 #: Maximum senders with remembered gaps. Beyond, the sender with the oldest gap is forgotten, and
 #: never reported complete.
@@ -43,22 +44,6 @@ class Flushed:
     lacks: Mapping[Address, Lack]
     #: Whether the messages arrived everywhere: at every member, or at one of each site.
     everywhere: bool
-
-
-@dataclass(frozen=True, slots=True)
-class Delivered:
-    """The answer to a probe: its number in the sender's counter, and the extent of the sender's reported gaps."""
-
-    number: int
-    gap_to: int
-
-    def pack(self) -> bytes:
-        return _DELIVERED.pack(self.number, self.gap_to)
-
-    @classmethod
-    def parse(cls, data: bytes) -> Delivered | None:
-        """Parse an answer; return None for data that `pack` cannot have made."""
-        return cls(*_DELIVERED.unpack(data)) if len(data) == _DELIVERED.size else None
 
 
 class GapNotes:

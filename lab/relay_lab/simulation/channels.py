@@ -10,7 +10,7 @@ from relay.events import GlobalView, Pacing, Unreachable
 from relay_lab.sim.process import Process
 from sitestack.calls.calls import CallResult
 from sitestack.calls.desk import Desk
-from sitestack.calls.flush import Delivered, Flushed
+from sitestack.calls.flush import DELIVERED, Flushed
 from sitestack.channel.channel import Channel, Extension
 from sitestack.channel.driver import Driver
 from sitestack.channel.receiving.receive_end import BacklogGuard
@@ -139,13 +139,12 @@ class _JudgedDesk(Desk):
         told = super().flushed(scope, result)
         self.covered["flushed everywhere" if told.everywhere else "flushed with a lack"] += 1
         for member, packed in result.answers.items():
-            delivered, theirs = Delivered.parse(packed), self.deliveries.get(bytes(member))
-            assert delivered is not None
+            (number, _), theirs = DELIVERED.unpack(packed), self.deliveries.get(bytes(member))
             since = self._answered.get((scope, bytes(member)), 0)
-            self._answered[scope, bytes(member)] = max(since, delivered.number)
+            self._answered[scope, bytes(member)] = max(since, number)
             if member in told.has and theirs is not None:
                 stream = (self._me.site, bytes(self._me), scope)
-                if lost := list(theirs.missing(stream, since, delivered.number)):
+                if lost := list(theirs.missing(stream, since, number)):
                     self.violations.append(
                         f"flushed reports that {member!r} has all, which lacks {len(lost)}, such as {lost[0]}"
                     )
