@@ -8,7 +8,7 @@ import click
 from relay.cli.member import load_member, read_place, refuse_without_keys
 from relay.cli.running import run
 from relay.node.output.logs import configure_log
-from relay.router.daemon import RouterOptions, run_router
+from relay.router.daemon import run_router
 
 
 @click.command(name="router")
@@ -34,4 +34,4 @@ def command(config_files: tuple[Path, ...], bind: str, http: str | None, keys: s
         raise click.UsageError("each CONFIG must be of another site.")
     served = None if http is None else read_place(http, "--http", "127.0.0.1")
     configure_log(configs[0].log)
-    run(run_router, configs, RouterOptions(read_place(bind, "--bind", "0.0.0.0"), served))
+    run(run_router, configs, read_place(bind, "--bind", "0.0.0.0"), served)

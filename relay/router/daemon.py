@@ -26,15 +26,6 @@ from sitestack.transport.accepting import Admissions
 
 
 @dataclass(frozen=True, slots=True)
-class RouterOptions:
-    """The addresses at which a router listens."""
-
-    bind: Physical
-    #: Address for health, status and metrics; None disables HTTP.
-    http: Physical | None = None
-
-
-@dataclass(frozen=True, slots=True)
 class _Site:
     """A served site. Without keys the router accepts every client as a member."""
 
@@ -43,19 +34,19 @@ class _Site:
     proofs: Proofs | None
 
 
-async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> None:
+async def run_router(configs: Sequence[NodeConfig], bind: Physical, http: Physical | None) -> None:
     """Serve the configured sites until SIGTERM or SIGINT; SIGHUP rereads the keys and tokens.
 
-    The first configuration sets the log and the settings of HTTP. Raises LocalError if the port or the
-    keys are unavailable.
+    `http`: address for health, status and metrics; None disables them. The first configuration sets
+    the log and the settings of HTTP. Raises LocalError if the port or the keys are unavailable.
     """
-    first = replace(configs[0], http=replace(configs[0].http, bind=options.http))
+    first = replace(configs[0], http=replace(configs[0].http, bind=http))
     credentials = Credentials(first)
-    daemon = RouterDaemon([_site(config) for config in configs], options.bind, credentials)
+    daemon = RouterDaemon([_site(config) for config in configs], bind, credentials)
     signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
-            if options.http is not None:
+            if http is not None:
                 # Imported on demand: the HTTP libraries double the memory of the process.
                 from relay.node.http.health import Health, make_health_app  # noqa: PLC0415
                 from relay.node.http.metrics import router_exposition  # noqa: PLC0415
@@ -65,7 +56,7 @@ async def run_router(configs: Sequence[NodeConfig], options: RouterOptions) -> N
                 health = Health(daemon.describe, why_not_ready, router_exposition, secure)
                 tokens, tls = credentials.tokens, credentials.tls
                 app = make_health_app(health, tokens)
-                await nursery.start(serve_http, app, options.http, daemon.http_admissions, first.http, tls, tokens)
+                await nursery.start(serve_http, app, http, daemon.http_admissions, first.http, tls, tokens)
             nursery.start_soon(daemon.run)
             await daemon.obey(signals)
             nursery.cancel_scope.cancel()
