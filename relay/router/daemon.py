@@ -48,14 +48,15 @@ async def run_router(configs: Sequence[NodeConfig], bind: Physical, http: Physic
         async with trio.open_nursery() as nursery:
             if http is not None:
                 # Imported on demand: the HTTP libraries double the memory of the process.
-                from relay.node.http.health import Health, make_health_app  # noqa: PLC0415
+                from relay.node.http.access import Access  # noqa: PLC0415
+                from relay.node.http.health import Health, health_routes, make_starlette  # noqa: PLC0415
                 from relay.node.http.metrics import router_exposition  # noqa: PLC0415
                 from relay.node.http.server import serve_http  # noqa: PLC0415
 
                 secure = not any(config.security.insecure for config in configs)
                 health = Health(daemon.describe, why_not_ready, router_exposition, secure)
                 tokens, tls = credentials.tokens, credentials.tls
-                app = make_health_app(health, tokens)
+                app = make_starlette(health_routes(health, Access(tokens)))
                 await nursery.start(serve_http, app, http, daemon.http_admissions, first.http, tls, tokens)
             nursery.start_soon(daemon.run)
             await daemon.obey(signals)

@@ -15,7 +15,6 @@ from starlette.routing import BaseRoute, Route
 from relay.node.http.access import Access
 from relay.node.http.metrics import CONTENT_TYPE
 from relay.node.http.refusal import refuse, refuse_path
-from relay.node.http.token import Tokens
 
 Describe = Callable[[], dict[str, Any]]
 
@@ -28,14 +27,6 @@ class Health:
     #: Renders a status as metrics.
     expose: Callable[[dict[str, Any]], bytes]
     is_secure: bool
-
-
-def make_health_app(health: Health, tokens: Tokens | None) -> Starlette:
-    """Return an application of these paths only.
-
-    With tokens, requests without one receive only liveness and readiness.
-    """
-    return make_starlette(health_routes(health, Access(tokens)))
 
 
 def make_starlette(routes: Sequence[BaseRoute]) -> Starlette:

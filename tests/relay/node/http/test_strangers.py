@@ -13,8 +13,9 @@ import trio
 import trio.testing
 from starlette.applications import Starlette
 
+from relay.node.http.access import Access
 from relay.node.http.app import make_app
-from relay.node.http.health import Health, make_health_app
+from relay.node.http.health import Health, health_routes, make_starlette
 from relay.node.http.server import serve_http
 from relay.node.http.token import Tokens
 from sitestack.model.address import Physical
@@ -36,7 +37,7 @@ def node_app() -> Starlette:
 
 
 def router_app() -> Starlette:
-    return make_health_app(Health(dict, lambda _status, _members: [], lambda _status: b"", is_secure=True), TOKEN)
+    return make_starlette(health_routes(Health(dict, lambda *_: [], lambda _: b"", is_secure=True), Access(TOKEN)))
 
 
 @asynccontextmanager
