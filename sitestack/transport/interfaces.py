@@ -194,11 +194,6 @@ ATTEMPTS_MAX = 64
 PENDING_MAX = 64
 
 
-def bind_udp(host: str, port: int) -> socket.socket:
-    """Return a UDP socket at this port; with port 0 at any free one. Raises ConfigurationError."""
-    return _open(host, port, socket.SOCK_DGRAM)
-
-
 def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
     """Return a UDP and a listening TCP socket at one number; with port 0 at any that is free in
     both.
@@ -206,9 +201,9 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
     Raises ConfigurationError.
     """
     for _ in range(ATTEMPTS_MAX):
-        udp = bind_udp(host, port)
+        udp = open_socket(host, port, socket.SOCK_DGRAM)
         try:
-            return udp, listen(host, udp.getsockname()[1], again=port != 0)
+            return udp, open_socket(host, udp.getsockname()[1], socket.SOCK_STREAM, again=port != 0)
         except ConfigurationError as error:
             udp.close()
             if port or not isinstance(error.__cause__, OSError) or error.__cause__.errno != errno.EADDRINUSE:
@@ -216,16 +211,12 @@ def bind_pair(host: str, port: int) -> tuple[socket.socket, socket.socket]:
     raise ConfigurationError(f"transport.port: found no port of {host} that is free in UDP and in TCP; choose one.")
 
 
-def listen(host: str, port: int, *, again: bool) -> socket.socket:
-    """Return a listening TCP socket at this port; with port 0 at any free one.
+def open_socket(host: str, port: int, kind: int, *, again: bool = False) -> socket.socket:
+    """Return a UDP or a listening TCP socket at this port; with port 0 at any free one.
 
     `again`: the port is configured, and connections of an earlier process may still be closing
     there. Raises ConfigurationError.
     """
-    return _open(host, port, socket.SOCK_STREAM, again=again)
-
-
-def _open(host: str, port: int, kind: int, *, again: bool = False) -> socket.socket:
     with ExitStack() as opened:
         try:
             sock = opened.enter_context(make_socket(host, kind | socket.SOCK_NONBLOCK))

@@ -30,7 +30,7 @@ from sitestack.model.host import is_address
 from sitestack.model.level import Level
 from sitestack.seal.proofs import NONCE_BYTES, PROOF_BYTES, Proofs
 from sitestack.transport import TrafficStatistics
-from sitestack.transport.interfaces import at_both, find_interface, listen, make_socket
+from sitestack.transport.interfaces import at_both, find_interface, make_socket, open_socket
 from sitestack.transport.places import Places
 from sitestack.wire.codec import DATAGRAM_BYTES_MAX
 
@@ -169,7 +169,7 @@ class TcpTransport:
         self._config = config
         self._pending = Places[_Connection](PENDING_MAX, PENDING_HOST_MAX)
         host = find_interface(config.interface, "" if group is None else group.host, config.ipv6)
-        self._listener = listen(host, config.port, again=config.port != 0)
+        self._listener = open_socket(host, config.port, socket.SOCK_STREAM, again=config.port != 0)
         self._selector = selectors.DefaultSelector()
         self._selector.register(self._listener, selectors.EVENT_READ)
         self._listening = True

@@ -27,11 +27,11 @@ from sitestack.transport import TrafficStatistics
 from sitestack.transport.interfaces import (
     at_both,
     bind_pair,
-    bind_udp,
     family_of,
     find_interface,
     interface_index,
     make_socket,
+    open_socket,
     why_not_bound,
 )
 
@@ -195,7 +195,7 @@ class UdpTransport:
         if watched:
             sock, self._listener = bind_pair(host, port)
         else:
-            sock = bind_udp(host, port)
+            sock = open_socket(host, port, socket.SOCK_DGRAM)
         self._add(sock)
         _enlarge(sock, socket.SO_SNDBUF, _SO_SNDBUFFORCE, self._config.send_buffer_bytes)
         if self._config.multicast:

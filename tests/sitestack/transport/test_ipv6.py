@@ -153,7 +153,7 @@ def test_a_server_at_all_addresses_accepts_ipv4_too_and_a_member_does_not() -> N
     with listen_tcp(Physical("::", 0), 1, "http.bind") as server:
         for host in ("::1", "127.0.0.1"):
             socket.create_connection((host, server.getsockname()[1])).close()
-    with interfaces.listen("::", 0, again=False) as member, pytest.raises(ConnectionRefusedError):
+    with interfaces.open_socket("::", 0, socket.SOCK_STREAM) as member, pytest.raises(ConnectionRefusedError):
         socket.create_connection(("127.0.0.1", member.getsockname()[1]))
 
 

@@ -15,7 +15,7 @@ from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport import accepting, interfaces
 from sitestack.transport.accepting import Admissions, accept_bounded, hold_place, listen_tcp
-from sitestack.transport.interfaces import RETRY_S, Names, bind_pair, bind_udp
+from sitestack.transport.interfaces import RETRY_S, Names, bind_pair, open_socket
 from sitestack.transport.places import NoPlace, Places
 from tests.conftest import Zone
 from tests.harness.sockets import until
@@ -34,15 +34,15 @@ def test_a_number_that_is_taken_in_tcp_is_passed_over(monkeypatch: pytest.Monkey
     drawn: list[socket.socket] = []
     others: list[socket.socket] = []
 
-    def draw(host: str, port: int) -> socket.socket:
-        drawn.append(bind_udp(host, port) if len(others) == 2 else _drawn_with_its_number_taken_in_tcp(others))
-        return drawn[-1]
+    def draw(host: str, port: int, kind: int, *, again: bool = False) -> socket.socket:
+        if kind == socket.SOCK_DGRAM and len(others) < 2:
+            drawn.append(_drawn_with_its_number_taken_in_tcp(others))
+            return drawn[-1]
+        return open_socket(host, port, kind, again=again)
 
-    monkeypatch.setattr(interfaces, "bind_udp", draw)
+    monkeypatch.setattr(interfaces, "open_socket", draw)
     udp, tcp = bind_pair(LOOPBACK, 0)
-    assert len(drawn) >= 3
-    assert [each.fileno() for each in drawn[:2]] == [-1, -1]
-    assert udp is drawn[-1]
+    assert [each.fileno() for each in drawn] == [-1, -1]
     for each in (udp, tcp, *others):
         each.close()
 
@@ -52,7 +52,7 @@ def _drawn_with_its_number_taken_in_tcp(others: list[socket.socket]) -> socket.s
     while True:
         other = socket.create_server((LOOPBACK, 0))
         try:
-            udp = bind_udp(*other.getsockname())
+            udp = open_socket(LOOPBACK, other.getsockname()[1], socket.SOCK_DGRAM)
         except ConfigurationError:
             other.close()
         else:
@@ -61,10 +61,12 @@ def _drawn_with_its_number_taken_in_tcp(others: list[socket.socket]) -> socket.s
 
 
 def test_no_port_free_in_both_udp_and_tcp_raises(monkeypatch: pytest.MonkeyPatch) -> None:
-    def refuse(*_: object, **__: object) -> socket.socket:
+    def refuse(host: str, port: int, kind: int, **_: object) -> socket.socket:
+        if kind == socket.SOCK_DGRAM:
+            return open_socket(host, port, kind)
         raise ConfigurationError("taken") from OSError(errno.EADDRINUSE, "taken")
 
-    monkeypatch.setattr(interfaces, "listen", refuse)
+    monkeypatch.setattr(interfaces, "open_socket", refuse)
     with pytest.raises(ConfigurationError, match=r"found no port of 127\.0\.0\.1 that is free in UDP and in TCP"):
         bind_pair(LOOPBACK, 0)
 
@@ -80,7 +82,7 @@ def test_a_configured_port_that_is_taken_is_one_sentence_and_leaves_nothing_open
         with pytest.raises(ConfigurationError, match=sentence):
             bind_pair(LOOPBACK, port)
         if kind == socket.SOCK_STREAM:
-            bind_udp(LOOPBACK, port).close()
+            open_socket(LOOPBACK, port, socket.SOCK_DGRAM).close()
 
 
 @pytest.mark.conforms("LA-4")
