@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 
 import trio
 
-from sitestack.model.address import Address, Physical
+from sitestack.model.address import Physical
 from sitestack.model.level import Level
 from sitestack.seal.envelope import SENDER_ID_BYTES
 from sitestack.seal.introductions import NONCE_BYTES
@@ -17,7 +17,7 @@ from sitestack.seal.proofs import Proofs
 from sitestack.seal.seal import Seal
 from sitestack.transport import Transport
 from sitestack.transport.clock import StackClock
-from sitestack.transport.watch import Report, WatchDesk, Watcher
+from sitestack.transport.watch import WatchDesk
 
 #: Seconds without reading after all arrived datagrams were rejected: a wake-up costs fifty times as
 #: much as a rejection.
@@ -87,15 +87,3 @@ class SealedTransport:
 
     def levels(self) -> dict[str, Level]:
         return {**self.carrier.levels(), **{f"seal.{name}": level for name, level in self._seal.levels().items()}}
-
-
-def open_watcher(transport: Transport, me: Address, owner: str, report: Report, nursery: trio.Nursery) -> Watcher | None:
-    """Open the watcher of a member at its transport's listener; None without a listener.
-
-    A sealed transport provides the proofs.
-    """
-    listener = transport.listener()
-    if listener is None:
-        return None
-    proofs = transport.proofs if isinstance(transport, SealedTransport) else None
-    return Watcher(me, owner, listener, report, nursery, transport.physical(), proofs)

@@ -18,7 +18,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.transport import Transport
 from sitestack.transport.interfaces import is_here
-from sitestack.transport.sealed import SealedTransport, open_watcher
+from sitestack.transport.sealed import SealedTransport
 from sitestack.transport.udp import UdpTransport
 from sitestack.transport.watch import Report, Target, Watcher
 
@@ -53,10 +53,14 @@ class Residence:
             self.watcher.watch(targets)
 
     async def run(self) -> None:
+        transport = self._transport
+        proofs = transport.proofs if isinstance(transport, SealedTransport) else None
         while True:
             with ExitStack() as left:
                 async with trio.open_nursery() as nursery:
-                    self.watcher = open_watcher(self._transport, self._me, self._owner, self._report, nursery)
+                    if (listener := transport.listener()) is not None:
+                        places = transport.physical()
+                        self.watcher = Watcher(self._me, self._owner, listener, self._report, nursery, places, proofs)
                     self.watch(self._targets)
                     former = await self._leave_address()
                     if former is not None:
