@@ -36,18 +36,13 @@ async def resolve_names(config: S) -> tuple[S, HostNames]:
     discovery, timeout_s, versions = config.discovery, config.channel.resolve_timeout_s, config.transport.ip_versions
     named = discovery.initial_hosts if discovery.dns is None else (*discovery.initial_hosts, discovery.dns)
     names = HostNames(Names(named, versions), Names(discovery.routers, versions))
-    found: dict[Names, tuple[Physical, ...]] = {}
-
-    async def find(each: Names) -> None:
-        found[each] = await each.find(timeout_s)
-
     async with trio.open_nursery() as nursery:
         for each, given in ((names.members, named), (names.routers, discovery.routers)):
             if given:
-                nursery.start_soon(find, each, name=f"names for a member of {config.site}")
+                nursery.start_soon(each.find, timeout_s, name=f"names for a member of {config.site}")
     # a member keeps resolving its routers
-    routers = found.get(names.routers) or discovery.routers
-    discovery = replace(discovery, initial_hosts=found.get(names.members, ()), routers=routers)
+    routers = names.routers.addresses() or discovery.routers
+    discovery = replace(discovery, initial_hosts=names.members.addresses(), routers=routers)
     return replace(config, discovery=discovery), names
 
 
