@@ -13,6 +13,7 @@ from relay.node.status.status_socket import ANSWER_TIMEOUT_S, find_sockets, run_
 from sitestack.model.address import Physical
 from sitestack.model.errors import ConfigurationError
 from sitestack.model.host import is_ipv6
+from sitestack.transport.accepting import listen_tcp
 from sitestack.transport.interfaces import bind_pair, make_socket
 from sitestack.transport.udp import UdpStatistics
 
@@ -27,20 +28,20 @@ def examine_ports(config: NodeConfig, host: str) -> list[Finding]:
                 sock.close()
             findings.append(Finding("transport.port", f"{config.transport.port} of {host} is free."))
         except ConfigurationError as error:
-            findings.append(_unavailable("transport.port", error, error.__cause__))
+            findings.append(_unavailable("transport.port", error))
     bind = config.relay.bridge.bind
     if bind is not None and bind.port:
         try:
-            _try_tcp(bind)
+            listen_tcp(bind, 1, "relay.bridge.bind").close()
             findings.append(Finding("relay.bridge.bind", f"{bind} is free."))
-        except OSError as error:
-            findings.append(_unavailable("relay.bridge.bind", f"{bind} is not available ({error.strerror}).", error))
+        except ConfigurationError as error:
+            findings.append(_unavailable("relay.bridge.bind", error))
     return findings
 
 
-def _unavailable(about: str, what: object, why: BaseException | None) -> Finding:
-    sentence = str(what).removeprefix(f"{about}: ")
-    if getattr(why, "errno", None) != errno.EADDRINUSE:
+def _unavailable(about: str, error: ConfigurationError) -> Finding:
+    sentence = str(error).removeprefix(f"{about}: ")
+    if getattr(error.__cause__, "errno", None) != errno.EADDRINUSE:
         return Finding(about, sentence, "Configure an address and a port that this machine grants.")
     if any(map(_is_answered, find_sockets(run_directory()))):
         return Finding(about, f"{sentence} A node is running here.")
@@ -52,13 +53,6 @@ def _is_answered(path: Path) -> bool:
     with socket.socket(socket.AF_UNIX) as sock:
         sock.settimeout(ANSWER_TIMEOUT_S)
         return sock.connect_ex(str(path)) == 0
-
-
-def _try_tcp(bind: Physical) -> None:
-    with make_socket(bind.host, socket.SOCK_STREAM, also_ipv4=True) as sock:
-        sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        sock.bind((bind.host, bind.port))
-        sock.listen(1)
 
 
 def examine_buffers(config: NodeConfig, statistics: object) -> list[Finding]:
