@@ -8,7 +8,7 @@ from typing import Any
 
 from relay.keys.certificates import BRIDGE_CERTIFICATE
 from relay.keys.directory import KEY_RING, read_key_ring
-from relay.node.bridge.credentials import Credentials, read_own_facts
+from relay.node.bridge.credentials import Credentials, file_version, read_own_facts
 from relay.node.config.settings import NodeConfig
 from sitestack.model.errors import ConfigurationError
 from sitestack.seal.key_ring import KeyRing
@@ -20,7 +20,7 @@ class SiteKeys:
     def __init__(self, directory: Path) -> None:
         """Read the ring. Raises ConfigurationError if it is unusable."""
         self._directory = directory
-        self._version = self._look_at_file()
+        self._version = file_version(directory / KEY_RING)
         self.ring = read_key_ring(directory)
         self.problem = ""
 
@@ -31,7 +31,7 @@ class SiteKeys:
         return {"in_use": self.ring.in_use.hex(), "known": ids, "age_s": round(max(0.0, time.time() - changed), 3)}
 
     def look(self) -> KeyRing | None:
-        version = self._look_at_file()
+        version = file_version(self._directory / KEY_RING)
         if version == self._version:
             return None
         self._version = version
@@ -46,13 +46,6 @@ class SiteKeys:
             return None
         self.ring = ring
         return ring
-
-    def _look_at_file(self) -> tuple[int, int, int, int] | None:
-        try:
-            found = (self._directory / KEY_RING).stat()
-        except OSError:
-            return None
-        return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
 
 
 def read_secrets(config: NodeConfig) -> tuple[SiteKeys | None, Credentials | None]:

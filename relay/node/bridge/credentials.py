@@ -120,9 +120,8 @@ class Credentials:
                 self._read = None
         return self._read is not before
 
-    def _look_at_files(self) -> tuple[tuple[int, int, int] | None, ...]:
-        """Return a version for each file; None for a missing one."""
-        return tuple([_version(self._directory / name) for name in (BRIDGE_KEY, BRIDGE_CERTIFICATE, AUTHORITY_CERTIFICATE)])
+    def _look_at_files(self) -> tuple[tuple[int, int, int, int] | None, ...]:
+        return tuple([file_version(self._directory / name) for name in (BRIDGE_KEY, BRIDGE_CERTIFICATE, AUTHORITY_CERTIFICATE)])
 
     def _load(self) -> _Read:
         certificate, key = self._directory / BRIDGE_CERTIFICATE, self._directory / BRIDGE_KEY
@@ -140,12 +139,13 @@ class Credentials:
         return _Read(server, client, authorities, facts)
 
 
-def _version(path: Path) -> tuple[int, int, int] | None:
+def file_version(path: Path) -> tuple[int, int, int, int] | None:
+    """Return a value that differs after every change of the file; None for a missing one."""
     try:
         found = path.stat()
     except OSError:
         return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
+    return found.st_mtime_ns, found.st_ino, found.st_size, found.st_mode
 
 
 def _date(at: float) -> str:

@@ -194,7 +194,10 @@ def test_an_encrypted_key_is_refused_and_no_terminal_is_asked_for_its_password(
 )
 def test_files_that_others_could_get_at_are_refused(directory: Path, name: str, mode: int, why: str) -> None:
     """C21."""
+    found = Credentials(directory, "NYC")
     (directory / name).chmod(mode)
+    assert not found.look()
+    assert why in found.problem
     with pytest.raises(ConfigurationError, match=f"{name}: {why}"):
         Credentials(directory, "NYC")
 
