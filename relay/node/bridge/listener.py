@@ -76,22 +76,13 @@ class Listener:
         """
         while True:
             try:
-                listener = await self._try(place)
+                listener = trio.SocketListener(await _bind(place, self._connections_max))
             except (OSError, ValueError) as error:  # an invalid host name
                 self.error = f"cannot listen on {place}: {getattr(error, 'strerror', None) or error}"
                 await trio.sleep(self._interval_s)
             else:
                 self.error = ""
                 return listener
-
-    async def _try(self, place: Physical) -> trio.SocketListener:
-        sock = await _bind(place)
-        try:
-            sock.listen(self._connections_max)
-        except BaseException:
-            sock.close()
-            raise
-        return trio.SocketListener(sock)
 
 
 async def require_free(place: Physical | None) -> None:
@@ -111,12 +102,15 @@ async def require_free(place: Physical | None) -> None:
         return
 
 
-async def _bind(place: Physical) -> trio.socket.SocketType:
+async def _bind(place: Physical, waiting_max: int = 0) -> trio.socket.SocketType:
+    """Return a bound socket, which listens if `waiting_max` connections may wait."""
     sock = trio.socket.from_stdlib_socket(make_socket(place.host, socket.SOCK_STREAM, also_ipv4=True))
     try:
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEPORT, 1)
         await sock.bind(place)
+        if waiting_max:
+            sock.listen(waiting_max)
     except BaseException:
         sock.close()
         raise
