@@ -12,7 +12,6 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
-from math import inf
 
 from relay.router.switchboard import Cut, Effect, Say, Switchboard
 from sitestack.model.address import UUID_BYTES, Address
@@ -139,13 +138,6 @@ class Router:
     def _cut(self, client: int, reason: str, now: float) -> list[Effect]:
         self.refused[reason] += 1
         return [Cut(client, reason), *self.close(client, now)]
-
-    def deadline(self) -> float | None:
-        """Return the earliest time at which a connection may expire; None without connections."""
-        pending = [self._clients[each].heard_at + GREETING_TIMEOUT_S for each in self._pending]
-        silent = [each.heard_at + SILENT_S for each in self._clients.values() if not self.switchboard.is_spliced(each.number)]
-        switched = self.switchboard.deadline()
-        return min([*silent, *pending, *([] if switched == inf else [switched])], default=None)
 
     def expire(self, now: float) -> list[Effect]:
         effects: list[Effect] = []

@@ -209,10 +209,6 @@ class Switchboard:
         ]
         return effects
 
-    def deadline(self) -> float:
-        tables = (self._listeners, self._callers, self._splices)
-        return min([each.due for table in tables for each in table.values()], default=inf)
-
     def levels(self) -> dict[str, Level]:
         sites = max(1, len(self._sites))
         return {

@@ -9,9 +9,10 @@ import random
 from collections.abc import Callable, Generator, Iterable, Sequence
 from functools import partial
 from itertools import count
+from math import inf
 
 from relay.node.bridge.router_calls import PAUSE_S, PING_S, PINGS_MAX
-from relay.router.router import GREETING_TIMEOUT_S, Router
+from relay.router.router import GREETING_TIMEOUT_S, SILENT_S, Router
 from relay.router.switchboard import Cut, Effect, Say, Splice
 from relay_lab.sim.tcp_streams import TcpStream, TcpStreams
 from sitestack.model.address import Physical
@@ -106,7 +107,7 @@ class VirtualRouter:
         self._plan_expiry()
 
     def _plan_expiry(self) -> None:
-        due = self._router.deadline()
+        due = _deadline(self._router)
         if due is not None and (self._due is None or due < self._due):
             self._due = due
             self._streams.schedule.at(due, lambda: self._expire(due))
@@ -115,6 +116,16 @@ class VirtualRouter:
         if self._due == due:
             self._due = None
             self._carry_out(self._router.expire(self._streams.schedule.now))
+
+
+def _deadline(router: Router) -> float | None:
+    """Return the earliest time at which a connection may expire; None without connections. A real router looks at intervals."""
+    clients, board = router._clients, router.switchboard
+    pending = [clients[each].heard_at + GREETING_TIMEOUT_S for each in router._pending]
+    silent = [each.heard_at + SILENT_S for each in clients.values() if not board.is_spliced(each.number)]
+    waiting = [each.due for table in (board._listeners, board._callers) for each in table.values()]
+    spliced = [each.due for each in board.splices()]
+    return min([each for each in (*silent, *pending, *waiting, *spliced) if each != inf], default=None)
 
 
 class RouterCalls:

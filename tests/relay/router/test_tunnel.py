@@ -12,7 +12,6 @@ import pytest
 import trio
 
 from relay.router import server
-from relay.router.router import Router
 from relay.router.server import RouterServer
 from relay.router.switchboard import Say
 from sitestack.config import SiteConfig, TransportConfig, find_problems
@@ -341,7 +340,3 @@ def test_a_tunnel_needs_routers_and_no_other_way() -> None:
         "discovery.initial_hosts, discovery.dns",
         "discovery.routers[1]",
     ]
-
-
-def test_an_empty_router_has_nothing_to_wait_for() -> None:
-    assert Router({}).deadline() is None
