@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections import deque
 from collections.abc import Iterable
 from dataclasses import dataclass, field, replace
+from functools import partial
 from math import inf
 
 from sitestack.model.address import Address, Physical
@@ -90,8 +91,7 @@ class Resolver(Layer):
         if isinstance(event, Frame):
             dest = event.dest
             if dest is None:
-                places = (None,) if self.config.multicast else self._fan_out(event)
-                return [Transmit(to, event) for to in places]
+                return [Transmit(to, event) for to in self._everywhere(unreliable=event.unreliable)]
             if not isinstance(dest, Address):
                 return [Transmit(dest, event)]
             picked = self._picked.get(dest)
@@ -110,8 +110,10 @@ class Resolver(Layer):
                 self._refresh()
         return [Down(event)]
 
-    def send_lane(self, dest: Address) -> SendPart | None:
-        return SendPart(place=lambda: self._picked.get(dest))
+    def send_lane(self, dest: Address | None) -> SendPart | None:
+        if dest is None:
+            return SendPart(places=partial(self._everywhere, unreliable=False))
+        return SendPart(places=lambda: () if (place := self._picked.get(dest)) is None else (place,))
 
     def _set(self, contact: Contact, now: float) -> list[Effect]:
         member = contact.address
@@ -137,12 +139,15 @@ class Resolver(Layer):
             self._picked[contact.address] = contact.physical[0]
         self._everybody = self._fellows = None
 
-    def _fan_out(self, frame: Frame) -> tuple[Physical, ...]:
-        """Return the destinations: members for streams, all known processes for unreliable frames.
+    def _everywhere(self, *, unreliable: bool) -> tuple[Physical | None, ...]:
+        """Return the destinations of a multicast: None for the network's, else addresses.
 
-        So a process that only announces itself is sent no message.
+        Streams go to members, unreliable frames to all known processes. So a process that only
+        announces itself is sent no message.
         """
-        if frame.unreliable or not self._members:
+        if self.config.multicast:
+            return (None,)
+        if unreliable or not self._members:
             if self._everybody is None:
                 self._everybody = self._places(self._picked)
             return self._everybody

@@ -149,9 +149,11 @@ class Stability(Layer):
         view = self._view
         assert view is not None, "a multicast was delivered before the first view"
         self._digest[frame.source] = frame.seqno
-        self._moved = True
         if view.coordinator == self._me:
+            # Others report an own frame before it can be stable.
+            self._moved = self._moved or frame.source != self._me or len(view.members) == 1
             return [Up(frame)]
+        self._moved = True
         self._unreported_bytes += frame_bytes(frame)
         if self._unreported_bytes >= self._config.report_bytes:
             return [Up(frame), *self._report(now)]

@@ -7,19 +7,18 @@ randomness or calls a neighbour. Its methods return lists of effects. `now` is m
 from __future__ import annotations
 
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from typing import ClassVar, Literal
+from typing import Any, ClassVar, Literal
 
 from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
-from sitestack.model.message import Batch
+from sitestack.model.message import Scope
 from sitestack.model.short_ids import ShortIds
 from sitestack.wire.codec import Codec
-from sitestack.wire.lane import LaneHead
 
 
 @fast_frozen
@@ -126,28 +125,33 @@ class Local:
 
 @dataclass(frozen=True, slots=True)
 class SendPart:
-    """A layer's part in a lane to one member (`lanes.py`). Without functions: it passes frames on."""
+    """A layer's part in a lane (`lanes.py`). Without functions: it passes frames on."""
 
     #: Whether a batch with a body of this size (bytes) passes the layer as usual; no effects.
     is_usual: Callable[[int], bool] | None = None
     #: Count the batch as the layer's `down` would have done.
     count: Callable[[int], None] | None = None
-    #: Number and keep the batch; return the numbers of its head. Exactly one part has this.
-    number: Callable[[Batch, float], tuple[int, int, int, int, int]] | None = None
-    #: Return where the member is now, None if unknown. Exactly one part has this.
-    place: Callable[[], Physical | None] | None = None
+    #: Number and keep the frame; return the numbers of its head, and what follows, if anything. Exactly
+    #: one part has this.
+    number: Callable[[Frame, float], tuple[tuple[int, ...], Effect | None]] | None = None
+    #: Return the addresses to send to now, none if unknown. Exactly one part has this.
+    places: Callable[[], Sequence[Physical | None]] | None = None
 
 
 @dataclass(frozen=True, slots=True)
 class ReceivePart:
-    """A layer's part in a lane from one member. Without functions: it passes frames on."""
+    """A layer's part in a lane from one member. Without functions: it passes frames on.
+
+    The functions receive the head of a datagram, a `LaneHead`, or a `CastHead` from NAKACK's lanes.
+    """
 
     #: Whether the layer expects exactly this frame next; no effects.
-    is_usual: Callable[[LaneHead], bool] | None = None
+    is_usual: Callable[[Any], bool] | None = None
     #: Note the arrival as the layer's `up` would have done.
     note: Callable[[float], None] | None = None
-    #: Apply the numbers; return the effects of the acknowledgement. Exactly one part has this.
-    accept: Callable[[LaneHead, float], list[Effect]] | None = None
+    #: Apply the numbers, and keep the frame if others may ask for it; return what follows its
+    #: delivery. Exactly one part has this.
+    accept: Callable[[Any, Frame, float], list[Effect]] | None = None
 
 
 class Layer:
@@ -180,6 +184,8 @@ class Layer:
     PASSES_LANES: ClassVar[bool] = False
     #: True: this layer numbers the frames of lanes.
     NUMBERS_LANES: ClassVar[bool] = False
+    #: The headers that this layer puts on batches to one member and to all, which then travel on lanes.
+    LANE_HEADERS: ClassVar[tuple[tuple[Header, ...], tuple[Header, ...]] | None] = None
 
     #: Layers whose deadline the stack reads again at the end of the turn; a stack shares one set
     #: with all of its layers.
@@ -194,8 +200,16 @@ class Layer:
         """Handle an event or frame from below, or an announcement, which the stack passes to all layers."""
         return [Up(event)]
 
-    def send_lane(self, dest: Address) -> SendPart | None:
-        """Return the part in a lane to this member; None if frames to it must walk for now.
+    def lane_header(self, scope: Scope | None) -> Header | None:
+        """Return the header that it puts on each frame with a batch of this scope (None: a multicast), if any."""
+        return None
+
+    def reads_lanes(self, member: Address) -> bool:
+        """Return whether this member of the view has shown that it reads lanes; the layer of unicasts knows."""
+        return False
+
+    def send_lane(self, dest: Address | None) -> SendPart | None:
+        """Return the part in a lane to this member (None: all members); None if frames must walk for now.
 
         The part holds until the next announcement.
         """
@@ -205,7 +219,7 @@ class Layer:
         """Return the part in a lane from this member; None if frames from it must walk for now."""
         return ReceivePart() if self.PASSES_LANES else None
 
-    def expand_lane(self, source: Address, head: LaneHead) -> tuple[Header, ...]:
+    def expand_lane(self, source: Address, head: Any) -> tuple[Header, ...]:
         """Return the headers of the ordinary frames that this head stands for, at most two; none if it cannot be expanded."""
         return ()
 

@@ -46,6 +46,9 @@ SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX = 64 << 20, 4 << 20
 
 #: Called with each effect that is carried out, and the name of its layer ("shell" for input).
 Tap = Callable[[str, Effect], None]
+#: Frames that a turn sends on lanes, each in its own datagram. Further ones share datagrams: many small
+#: ones would overrun a receiver's buffer.
+LANE_FRAMES_MAX = 32
 #: The destination (None for multicast) and the bytes.
 Datagram = tuple[Physical | None, bytes]
 
@@ -263,7 +266,7 @@ class Stack:
         `index` is the layer that returned them: -1 is the application, `_bottom` the wire. With a
         tap no layer is skipped, so that the tap sees each frame at every layer.
         """
-        layers, asked, answers, tap = self.layers, self._asked, self._answers, self.tap
+        layers, asked, answers, tap, starts = self.layers, self._asked, self._answers, self.tap, self.lanes.starts
         pending: list[tuple[int, _Step]] = []
         while True:
             if effects:
@@ -292,7 +295,7 @@ class Stack:
             elif type(effect) is Down:
                 event, target = effect.event, index + 1
                 if type(event) is Frame and not answers and tap is None:
-                    if index == 0 and isinstance(event.dest, Address) and self._send_on_lane(event, now):
+                    if index in starts and self._send_on_lane(event, index, pending, now):
                         continue
                     target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]
                 if target == self._bottom:
@@ -345,7 +348,7 @@ class Stack:
         frames that NAKACK releases into a new view must not overtake the higher layers' answers to
         that view.
         """
-        self.lanes.close(event.view.members if isinstance(event, ViewInstalled) else None)
+        self.lanes.close(event.view if isinstance(event, ViewInstalled) else None)
         if isinstance(event, ViewInstalled):
             self._hand_out_states(event)
         for index in range(self._bottom - 1, -1, -1):
@@ -366,15 +369,21 @@ class Stack:
                     else:
                         layer.merge_state(state)
 
-    def _send_on_lane(self, frame: Frame, now: float) -> bool:
-        """Send a message of the topmost layer on a lane, if it fits into a whole datagram."""
+    def _send_on_lane(self, frame: Frame, index: int, pending: list[tuple[int, _Step]], now: float) -> bool:
+        """Send a frame of this layer on a lane, if it fits into a whole datagram."""
         batch = frame.batch
         if batch is None or self._ids is not None or self._limits or LANE_HEAD_BYTES + len(batch.body) > self._room:
             return False
-        sent = self.lanes.send(frame, now)
+        if len(self._lane_datagrams) >= LANE_FRAMES_MAX:
+            return False
+        sent = self.lanes.send(frame, index, now)
         if sent is None:
             return False
-        self._lane_datagrams.append(sent)
+        places, datagram, effect, numbering = sent
+        for place in places:
+            self._lane_datagrams.append((place, datagram))
+        if effect is not None:
+            pending.append((numbering, effect))
         return True
 
     def _transmit(self, effect: Transmit) -> None:

@@ -9,20 +9,20 @@ from struct import Struct
 from typing import NamedTuple
 
 from sitestack.model.address import Address
+from sitestack.model.view import ViewId
 from sitestack.seal import envelope
 
 MAGIC = b"\xb7L"
 _DIGEST_BYTES = 8
 #: Magic, tag of the cluster (a shared transport reads it), and the digest that names the lane.
 COOKIE_BYTES = len(MAGIC) + (envelope.TAG_END - envelope.TAG_START) + _DIGEST_BYTES
-#: The fields of `LaneHead` in order.
-HEAD = Struct("<IIIIIIHQ")
-HEAD_BYTES = COOKIE_BYTES + HEAD.size
-#: The largest conn-id and number that fit, and the largest count of a batch.
+#: The largest number that fits, and the largest count of a batch.
 NUMBER_MAX, COUNT_MAX = (1 << 32) - 1, (1 << 16) - 1
 
 
 class LaneHead(NamedTuple):
+    """On a lane to one member."""
+
     conn_id: int
     seqno: int
     #: The acknowledgement that rides along; without one, `acked_conn_id` is 0.
@@ -35,7 +35,26 @@ class LaneHead(NamedTuple):
     first: int
 
 
-def make_cookie(cluster: str, kind: bytes, source: Address, dest: Address) -> bytes:
-    """Return the name of the lane of this kind, which both ends compute."""
-    digest = blake2b(b"|".join((cluster.encode(), kind, source, dest)), digest_size=_DIGEST_BYTES).digest()
-    return MAGIC + envelope.tag(cluster) + digest
+class CastHead(NamedTuple):
+    """On a lane to all members."""
+
+    seqno: int
+    #: Rank of the batch's origin in the view.
+    origin: int
+    scope: int
+    size: int
+    messages: int
+    first: int
+
+
+#: Their fields in order.
+HEAD, CAST_HEAD = Struct("<IIIIIIHQ"), Struct("<IHBIHQ")
+#: Bytes before the body, at most.
+HEAD_BYTES = COOKIE_BYTES + HEAD.size
+
+
+def make_cookie(cluster: str, kind: bytes, source: Address, dest: Address | None, view: ViewId | None) -> bytes:
+    """Return the name of the lane of this kind, which both ends compute; without `dest` it leads to all members."""
+    of_view = () if view is None else (view.creator, str(view.counter).encode())
+    parts = (cluster.encode(), kind, source, dest or b"", *of_view)
+    return MAGIC + envelope.tag(cluster) + blake2b(b"|".join(parts), digest_size=_DIGEST_BYTES).digest()

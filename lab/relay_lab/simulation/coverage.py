@@ -66,8 +66,10 @@ ROUTED = (
     "part of a wan cut; drop hello_twin; drop route_full; drop route_hole; drop route_no_link; drop route_unknown"
 )
 
+LANES = ("frame on a lane", "frame of a lane expanded")
+
 GOALS: dict[str, tuple[str, ...]] = {
-    "swarm": (*"; ".join(FAULTS.values()).split("; "), *[f"drop {reason}" for reason in DROPS.split()]),
+    "swarm": (*"; ".join(FAULTS.values()).split("; "), *LANES, *[f"drop {reason}" for reason in DROPS.split()]),
     "routed": tuple(ROUTED.split("; ")),
 }
 

@@ -331,6 +331,8 @@ class SeedVerdict:
                 self._nemesis.covered["senders held back"] += process.paced
                 self._nemesis.covered["spilled"] += process.disk.written
                 self._nemesis.covered["sent from a spill"] += process.disk.given_back
+                self._nemesis.covered["frame on a lane"] += process.stack.lanes.delivered
+                self._nemesis.covered["frame of a lane expanded"] += process.stack.lanes.expanded
             for event in process.events:
                 if isinstance(event, SlowSite):
                     found.add((process.local.site, event.site))

@@ -90,9 +90,17 @@ class FlowControl(Layer):
             return self._send_to(event, event.dest)
         return [Down(event)]
 
-    def send_lane(self, dest: Address) -> SendPart | None:
-        account = None if self._blocked else self._accounts.get(dest)
+    def send_lane(self, dest: Address | None) -> SendPart | None:
+        if self._blocked:
+            return None
+        if dest is None:
+            return SendPart(self._casts.is_usual, self._count_cast)
+        account = self._accounts.get(dest)
         return None if account is None else SendPart(account.unicasts.is_usual, account.unicasts.count)
+
+    def _count_cast(self, size: int) -> None:
+        self._casts.count(size)
+        self._ahead_high = max(self._ahead_high, self._casts.ahead)
 
     def _send_to(self, frame: Frame, dest: Address) -> list[Effect]:
         if frame.headers and frame.headers[-1].OUTSIDE_VIEWS:

@@ -83,7 +83,7 @@ class Fragment(Layer):
             self._partials.install_view(frozenset(event.view.members))
         return [Up(event)]
 
-    def send_lane(self, dest: Address) -> SendPart | None:
+    def send_lane(self, dest: Address | None) -> SendPart | None:
         limit = self._config.fragment_bytes_max - FRAME_OVERHEAD_BYTES - 8 * len(self._site)
         return SendPart(lambda size: size <= limit)
 

@@ -51,6 +51,7 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
+from sitestack.model.message import Scope
 from sitestack.model.state_events import Fetched, Fetching
 from sitestack.model.view import View, ViewId
 from sitestack.stack.layer import Announce, Down, Effect, Layer, Local, Up
@@ -73,7 +74,7 @@ class Membership(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
     ANNOUNCES = True
-    PASSES_LANES = True  # no view tag
+    PASSES_LANES = True
 
     def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:
         """`fetches`: a layer above fetches state before this process joins (`Offered`)."""
@@ -119,6 +120,9 @@ class Membership(Layer):
             wire.MergeFetched: merging.heard_fetched,
             wire.MergeRefusal: merging.refused,
         }
+
+    def lane_header(self, scope: Scope | None) -> Header | None:
+        return self._tags.header(scope)
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
         if isinstance(event, Frame):

@@ -7,7 +7,7 @@ from sitestack.layers.membership.promises import Promises
 from sitestack.model.fair_hold import FairHold
 from sitestack.model.frame import Frame
 from sitestack.model.level import Level
-from sitestack.model.message import UNICASTS
+from sitestack.model.message import UNICASTS, Scope
 from sitestack.model.view import ViewId
 from sitestack.stack.layer import Down, Dropped, Effect, Up
 from sitestack.wire.size import frame_bytes
@@ -29,9 +29,18 @@ class ViewTags:
     def tag(self, frame: Frame) -> list[Effect]:
         """Tag a unicast going down. Drop it if its destination is outside the view."""
         view = self._member.view
-        if view is None or _is_application_unicast(frame) or (frame.headers and frame.headers[-1].OUTSIDE_VIEWS):
+        if (
+            view is None
+            or (frame.batch is not None and frame.batch.scope in UNICASTS)
+            or (frame.headers and frame.headers[-1].OUTSIDE_VIEWS)
+        ):
             return [Down(frame)]
         return [Down(frame.push(ViewTag(view.id))) if frame.dest in view.members else Dropped("not_in_view")]
+
+    def header(self, scope: Scope | None) -> ViewTag | None:
+        """Return the tag of unicasts with a batch of this scope, on lanes of the view."""
+        view = self._member.view
+        return None if view is None or scope in UNICASTS else ViewTag(view.id)
 
     def judge(self, frame: Frame, view: ViewId) -> list[Effect]:
         installed = self._member.view
@@ -50,7 +59,3 @@ class ViewTags:
             assert tag is not None
             effects += self.judge(frame, tag.view)
         return effects
-
-
-def _is_application_unicast(frame: Frame) -> bool:
-    return frame.batch is not None and frame.batch.scope in UNICASTS

@@ -35,7 +35,8 @@ from sitestack.model.events import (
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
-from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, Up
+from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, SendPart, Up
+from sitestack.wire.lane import NUMBER_MAX, CastHead
 
 
 @dataclass(frozen=True, slots=True)
@@ -83,6 +84,7 @@ class NakAck(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
     ANNOUNCES = True
+    NUMBERS_LANES = True
 
     def __init__(self, local: Local, config: NakAckConfig) -> None:
         self._me = local.address
@@ -132,6 +134,27 @@ class NakAck(Layer):
             return self._unblock(now)
         return [Up(event)]
 
+    def send_lane(self, dest: Address | None) -> SendPart | None:
+        """All members must have installed the view, as its first stable frame shows: others know no lane of it."""
+        if self._view is None or self._streams.blocked or not self._streams.windows[self._me].stable:
+            return None
+        return SendPart(lambda size: self._streams.windows[self._me].contiguous < NUMBER_MAX, number=self._number)
+
+    def receive_lane(self, source: Address) -> ReceivePart | None:
+        if self._streams.blocked:
+            return None
+        window = self._streams.windows[source]
+
+        def accept(head: CastHead, frame: Frame, now: float) -> list[Effect]:
+            self._streams.keep(frame)
+            self._streams.deliver(source)
+            return []
+
+        return ReceivePart(lambda head: window.expects(head.seqno), accept=accept)
+
+    def expand_lane(self, source: Address, head: CastHead) -> tuple[Header, ...]:
+        return () if self._view is None else (Cast(self._view.id, source, head.seqno),)
+
     def expire(self, now: float) -> list[Effect]:
         effects: list[Effect] = []
         for owner, gap in self._gaps.due(now):
@@ -163,12 +186,22 @@ class NakAck(Layer):
     def _cast(self, frame: Frame, now: float) -> list[Effect]:
         assert self._view is not None, "a multicast before the first view"
         assert not self._streams.blocked, "a multicast during a flush"
+        own = self._append(frame, self._view, now)
+        return [Down(wire_frame(own, self._view.id)), Up(own)]
+
+    def _number(self, frame: Frame, now: float) -> tuple[tuple[int, ...], Effect | None]:
+        assert self._view is not None
+        own = self._append(frame, self._view, now)
+        return (own.seqno,), Up(own)
+
+    def _append(self, frame: Frame, view: View, now: float) -> Frame:
+        """Return this multicast with its place in the own stream, which keeps it."""
         seqno = self._streams.windows[self._me].contiguous + 1
         own = Frame(self._me, None, frame.headers, frame.batch, False, seqno, self._me)
         self._streams.append(own)
-        if len(self._view.members) > 1 and self._announcer.sent(now):
+        if len(view.members) > 1 and self._announcer.sent(now):
             self.stale.add(self)
-        return [Down(wire_frame(own, self._view.id)), Up(own)]
+        return own
 
     def _announce(self, now: float) -> list[Effect]:
         assert self._view is not None

@@ -50,6 +50,10 @@ class Window:
             self._close_hole()
         return None
 
+    def expects(self, seqno: int) -> bool:
+        """Return whether this is the next frame, with nothing missing."""
+        return seqno == self.contiguous + 1 and self.contiguous == self.highest and seqno <= self._limit
+
     def _close_hole(self) -> None:
         while (frame := self.frames.get(self.contiguous + 1)) is not None:
             self.contiguous += 1

@@ -96,6 +96,7 @@ class Sequencer(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
     ANNOUNCES = True
+    LANE_HEADERS = (_FORWARD, _SEQUENCED)
 
     def __init__(self, local: Local, config: SequencerConfig) -> None:
         self._me = local.address

@@ -42,7 +42,6 @@ from sitestack.model.events import (
 )
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
-from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, SendPart, Up
 from sitestack.wire.lane import LaneHead
 
@@ -106,6 +105,7 @@ class Unicast(Layer):
         self._blocked = False
         self._has_left = False
         self._members: frozenset[Address] = frozenset()
+        self._lane_readers: set[Address] = set()
         #: Conn-ids, each higher than all before (U2-16).
         self._conn_ids = count(1)
         self._windows = count(LANE_WINDOW_MIN)
@@ -140,7 +140,7 @@ class Unicast(Layer):
                 return self._receive(event, header, now)
             if isinstance(header, UnicastAck):
                 sender = self._senders.get(event.source)
-                return [Dropped("unicast_stale_ack")] if sender is None else self._handle_ack(sender, header, now)
+                return [Dropped("unicast_stale_ack")] if sender is None else self._handle_ack(event.source, sender, header, now)
             if isinstance(header, SendFirst):
                 sender = self._senders.get(event.source)
                 return [Dropped("unicast_stale_send_first")] if sender is None else sender.handle_send_first(header, now)
@@ -218,8 +218,10 @@ class Unicast(Layer):
         # Frames held for the last view come after `Left`: sent once and reported (X10).
         return [*effects, *self._forget_sender(peer, sender)] if self._has_left else effects
 
-    def _handle_ack(self, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
+    def _handle_ack(self, peer: Address, sender: Sender, header: UnicastAck, now: float) -> list[Effect]:
         effects = sender.handle_ack(header, now)
+        if sender.reads_lanes and peer in self._members:
+            self._lane_readers.add(peer)
         self._arm(sender.deadline())
         return effects
 
@@ -293,17 +295,20 @@ class Unicast(Layer):
             receiver.close()
         self._arm(receiver.deadline())
 
-    def send_lane(self, dest: Address) -> SendPart | None:
-        if self._blocked or dest not in self._senders:
+    def reads_lanes(self, member: Address) -> bool:
+        return member in self._lane_readers
+
+    def send_lane(self, dest: Address | None) -> SendPart | None:
+        if self._blocked or dest is None or dest not in self._senders:
             return None
 
         def is_usual(size: int) -> bool:
             sender = self._senders.get(dest)
             return sender is not None and sender.is_usual(size)
 
-        def number(batch: Batch, now: float) -> tuple[int, int, int, int, int]:
+        def number(frame: Frame, now: float) -> tuple[tuple[int, ...], Effect | None]:
             sender = self._senders[dest]
-            seqno = sender.number(batch, now)
+            seqno = sender.number(frame, now)
             self._window_bytes_high = max(self._window_bytes_high, sender.window_bytes)
             self._arm(sender.deadline())
             if dest in self._owing and self._owing[dest].fits_lane:
@@ -312,8 +317,8 @@ class Unicast(Layer):
                 ack = receiver.answer(now)
                 self._arm(receiver.deadline())
                 if isinstance(ack, UnicastAck):
-                    return sender.conn_id, seqno, ack.conn_id, ack.window, ack.seqno
-            return sender.conn_id, seqno, 0, 0, 0
+                    return (sender.conn_id, seqno, ack.conn_id, ack.window, ack.seqno), None
+            return (sender.conn_id, seqno, 0, 0, 0), None
 
         return SendPart(is_usual, number=number)
 
@@ -325,7 +330,7 @@ class Unicast(Layer):
             receiver = self._receivers.get(source)
             return receiver is not None and receiver.expects(head) and not self._reorder_all_bytes.now
 
-        def accept(head: LaneHead, now: float) -> list[Effect]:
+        def accept(head: LaneHead, frame: Frame, now: float) -> list[Effect]:
             receiver = self._receivers[source]
             receiver.accept(head, now)
             self._owe(source, receiver)
@@ -360,6 +365,7 @@ class Unicast(Layer):
             if member in self._senders:
                 self._senders[member].be_patient()
         self._members = remaining = frozenset(event.view.members)
+        self._lane_readers &= remaining
         for member in event.previous.members if event.previous is not None else ():
             if member not in remaining and member in self._senders:
                 self._senders[member].hurry(now)

@@ -20,7 +20,6 @@ from sitestack.layers.unicast.headers import (
 from sitestack.model.address import Address
 from sitestack.model.events import PathDoubt, Undeliverable
 from sitestack.model.frame import Frame
-from sitestack.model.message import Batch
 from sitestack.stack.layer import Down, Dropped, Effect, Local, Up
 from sitestack.wire.lane import NUMBER_MAX
 
@@ -55,7 +54,7 @@ class Sender:
         self._active_at = 0.0
         #: Whether the peer has ever acknowledged a frame.
         self._answers = False
-        self._reads_lanes = False
+        self.reads_lanes = False
         self._moved_at = 0.0
         #: Retransmitted on request until then.
         self._resent: set[int] = set()
@@ -90,13 +89,13 @@ class Sender:
 
     def is_usual(self, size: int) -> bool:
         """Return whether a frame with a body of this size can be sent on a lane now."""
-        is_open = self._opened and self._reads_lanes and not self.queue
+        is_open = self._opened and self.reads_lanes and not self.queue
         return is_open and self._next_seqno <= NUMBER_MAX and self._has_room(FRAME_COST_BYTES + size)
 
-    def number(self, batch: Batch, now: float) -> int:
-        """Keep a batch as an ordinary frame; return its seqno."""
+    def number(self, frame: Frame, now: float) -> int:
+        """Keep a frame as an ordinary one; return its seqno."""
         self._begin(now)
-        self._number(Frame(self._me, self._peer, (), batch), FRAME_COST_BYTES + len(batch.body))
+        self._number(frame, frame_bytes(frame))
         return self._next_seqno - 1
 
     def _has_room(self, size: int) -> bool:
@@ -148,7 +147,7 @@ class Sender:
         is_late = self.is_hopeless(now)
         self._acked_window = header.window
         self._opened = self._answers = True
-        self._reads_lanes = header.window >= LANE_WINDOW_MIN
+        self.reads_lanes = header.window >= LANE_WINDOW_MIN
         self._active_at = now
         effects: list[Effect] = []
         if self._forget_to(header.seqno) and not (is_late and self.window):

@@ -153,6 +153,7 @@ SHOWN = {
     "fragment.header_bytes": FIXED,
     "fragment.partials.partials": "fragment.partials",
     "unicast.senders": "as many as are sent to; those that are silent go by time",
+    "unicast.lane_readers": VIEW,
     "unicast.owing": "unicast.peers",
     "unicast.receivers": "unicast.peers",
     "state_transfer.holders.unsaid": VIEW,

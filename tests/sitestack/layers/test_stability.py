@@ -124,6 +124,7 @@ def test_vectors_of_other_views_and_of_anybody_but_the_coordinator_are_dropped()
 def test_the_coordinator_publishes_the_minimum_when_it_advances() -> None:
     layer = member_of_v1("A")
     layer.up(delivered("A", 9), 0.0)
+    assert not layer._moved, "an own multicast is not stable before others report it"
     layer.up(report(B, {A: 5, B: 2}), 0.0)
     assert layer.flush(0.0) == []  # C has not reported yet
     layer.up(report(C, {A: 7, B: 3}), 0.0)

@@ -5,7 +5,6 @@ Each condition of each part has a case here.
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable
 from dataclasses import dataclass, replace
 from itertools import count
@@ -13,107 +12,18 @@ from typing import Any
 
 import pytest
 
-from sitestack.assembly import build_stack
-from sitestack.config import SiteConfig
-from sitestack.layers.batching import Batching
 from sitestack.layers.failure_detection import FailureDetection
 from sitestack.layers.flow_control import FlowControl
 from sitestack.layers.resolver import Resolver
 from sitestack.layers.unicast import Unicast
-from sitestack.layers.unicast.receiver import Receiver
-from sitestack.layers.unicast.sender import Sender
-from sitestack.model.address import Address, Physical, ProxyUUID
-from sitestack.model.events import Blocked, Connect, Sent, Unblocked, ViewInstalled
+from sitestack.model.address import Address, ProxyUUID
+from sitestack.model.events import Blocked, Sent, Unblocked
 from sitestack.model.frame import Frame
 from sitestack.model.message import Batch, Scope
 from sitestack.model.short_ids import ShortIds
-from sitestack.stack.layer import Limit, Local, WriteIds
-from sitestack.stack.turn import Shell, TurnLoop
+from sitestack.stack.layer import Limit, WriteIds
 from sitestack.wire.lane import COOKIE_BYTES, HEAD, MAGIC, LaneHead
-
-Out = list[tuple[Physical | None, bytes]]
-
-
-class Node:
-    """A member with a real stack, whose datagrams the test carries."""
-
-    def __init__(self, number: int, config: SiteConfig) -> None:
-        rng = random.Random(number)
-        self.place = Physical(f"10.0.0.{number}", 7800)
-        self.local = Local("L", Address.make(rng), f"m{number}", rng)
-        self.stack = build_stack(self.local, config)
-        self.sent: Out = []
-        self.received: list[object] = []
-        shell = Shell(lambda events: None, self.sent.extend, lambda effects: None, self.received.extend)
-        self.loop = TurnLoop(self.stack, shell)
-
-    def layer(self, kind: type) -> Any:
-        return next(layer for layer in self.stack.layers if isinstance(layer, kind))
-
-    @property
-    def delivered(self) -> list[bytes]:
-        batches = [each.batch for each in self.received if isinstance(each, Frame) and each.batch is not None]
-        return [payload for batch in batches for payload in batch.payloads()]
-
-    def take(self) -> list[bytes]:
-        """Return the datagrams sent since the last call, which are lost unless the test carries them."""
-        sent, self.sent[:] = [data for _, data in self.sent], []
-        return sent
-
-
-class Pair:
-    """Two members of one view; `a` has sent to `b`, and `b` to `a`, so both directions have lanes."""
-
-    def __init__(self, **settings: object) -> None:
-        config = replace(SiteConfig(site="L"), **settings)  # type: ignore[arg-type]
-        self.now = 100.0
-        self.a, self.b = Node(1, config), Node(2, config)
-        for node in (self.a, self.b):
-            node.stack.down(Connect((node.place,)), self.now)
-            node.loop.turn((), self.now)
-        while not all(self._is_formed(node) for node in (self.a, self.b)):
-            self.step()
-        for _ in range(50):
-            self.step()
-        for _ in range(3):
-            self.say(self.a, b"hello")
-            self.say(self.b, b"hello")
-        for node in (self.a, self.b):
-            node.received.clear()
-        self.sender: Sender = self.a.layer(Unicast)._senders[self.b.local.address]
-        self.receiver: Receiver = self.b.layer(Unicast)._receivers[self.a.local.address]
-
-    def _is_formed(self, node: Node) -> bool:
-        views = [each.view for each in node.received if isinstance(each, ViewInstalled)]
-        return bool(views) and len(views[-1].members) == 2
-
-    def step(self) -> None:
-        """Carry everything to the other member; let time pass to the next deadline if nothing is under way."""
-        under_way = {node: other.take() for node, other in ((self.b, self.a), (self.a, self.b))}
-        if not any(under_way.values()):
-            self.now = max(self.now, min(node.loop.due or self.now + 1.0 for node in (self.a, self.b)))
-        for node, datagrams in under_way.items():
-            other = self.a if node is self.b else self.b
-            node.loop.turn([(data, other.place) for data in datagrams], self.now)
-
-    def say(self, node: Node, payload: bytes = b"x", scope: Scope = Scope.UNICAST) -> None:
-        """Send a message to the other member, which receives it."""
-        other = self.b if node is self.a else self.a
-        other.loop.turn([(data, node.place) for data in self.post(node, payload, scope)], self.now)
-
-    def post(self, node: Node, payload: bytes = b"x", scope: Scope = Scope.UNICAST) -> list[bytes]:
-        """Send a message; return its datagrams instead of carrying them."""
-        other = self.b if node is self.a else self.a
-        top = node.stack.layers[0]
-        assert isinstance(top, Batching)
-        node.take()
-        top.append(payload, scope, other.local.address)
-        node.loop.turn((), self.now)
-        return node.take()
-
-
-def lanes(datagrams: list[bytes]) -> list[bytes]:
-    return [data for data in datagrams if data[:2] == MAGIC]
+from tests.sitestack.stack.lane_pair import Pair, lanes, put, put_and_close
 
 
 def test_established_members_send_on_lanes_in_both_directions_and_acknowledge_on_them() -> None:
@@ -147,7 +57,7 @@ def test_an_announcement_closes_lanes_until_the_layers_open_them_again() -> None
     (data,) = lanes(pair.post(pair.a))
     for stack in (pair.a.stack, pair.b.stack):
         stack._announce(Blocked(quarantined=True), [], pair.now)
-    assert pair.a.stack.lanes.send(message, pair.now) is None
+    assert pair.a.stack.lanes.send(message, 0, pair.now) is None
     pair.b.loop.turn([(data, pair.a.place)], pair.now)
     assert pair.b.stack.lanes.expanded == 1
     for stack in (pair.a.stack, pair.b.stack):
@@ -174,17 +84,6 @@ class Case:
     change: Callable[[Pair], object]
     payload: bytes = b"x"
     scope: Scope = Scope.UNICAST
-
-
-def put(thing: Any, **values: object) -> None:
-    for name, value in values.items():
-        setattr(thing, name, value)
-
-
-def put_and_close(node: Node, kind: type, **values: object) -> None:
-    """Change a layer, and close the lanes, as if by an announcement."""
-    node.stack.lanes.close()
-    put(node.layer(kind), **values)
 
 
 def outlet(pair: Pair) -> Any:
@@ -219,7 +118,7 @@ SENDING = {
     "no connection": Case(lambda pair: put(pair.a.layer(Unicast), _senders={})),
     "no connection before": Case(lambda pair: put_and_close(pair.a, Unicast, _senders={})),
     "not acknowledged": Case(lambda pair: put(pair.sender, _opened=False)),
-    "a receiver without lanes": Case(lambda pair: put(pair.sender, _reads_lanes=False)),
+    "a receiver without lanes": Case(lambda pair: put(pair.sender, reads_lanes=False)),
     "frames wait for the window": Case(lambda pair: pair.sender.queue.append(EMPTY)),
     "the window is full": Case(fill_window),
     "a seqno too large": Case(lambda pair: put(pair.sender, _next_seqno=1 << 32)),
@@ -239,8 +138,8 @@ def test_a_batch_of_too_many_messages_walks() -> None:
     pair = Pair()
     me, peer = pair.a.local.address, pair.b.local.address
     batch = Batch("L", me, Scope.UNICAST, 9, 1 << 16, bytes(100), peer, "L")
-    assert pair.a.stack.lanes.send(Frame(me, peer, (), batch), pair.now) is None
-    assert pair.a.stack.lanes.send(Frame(me, peer, (), replace(batch, count=(1 << 16) - 1)), pair.now) is not None
+    assert pair.a.stack.lanes.send(Frame(me, peer, (), batch), 0, pair.now) is None
+    assert pair.a.stack.lanes.send(Frame(me, peer, (), replace(batch, count=(1 << 16) - 1)), 0, pair.now) is not None
 
 
 def test_a_message_to_another_site_walks() -> None:
@@ -248,7 +147,7 @@ def test_a_message_to_another_site_walks() -> None:
     proxy = ProxyUUID(pair.b.local.address, "SFO")
     me, peer = pair.a.local.address, pair.b.local.address
     batch = Batch("L", me, Scope.UNICAST, 9, 1, bytes(100), peer, "SFO")
-    assert pair.a.stack.lanes.send(Frame(me, proxy, (), batch), pair.now) is None
+    assert pair.a.stack.lanes.send(Frame(me, proxy, (), batch), 0, pair.now) is None
 
 
 def expect(pair: Pair, seqno: int) -> None:

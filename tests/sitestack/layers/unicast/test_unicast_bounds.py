@@ -247,15 +247,15 @@ def test_strangers_do_not_fill_the_memory() -> None:
 
 
 def test_a_conn_id_too_large_for_the_head_of_a_lane_is_acknowledged_by_a_frame() -> None:
-    layer, batch = layer_of(), unicast_of("A", "B", 1).batch
-    assert batch is not None
+    layer = layer_of()
     layer.down(unicast_of("A", "B", 1), 0.0)
     for n in (1, 2):
         layer.up(data(n, UnicastData(1 << 40, n, n, n == 1)), 0.0)
         layer.flush(0.0)
     lane = present(layer.send_lane(B))
     assert lane.number is not None
-    assert lane.number(batch, 0.0)[2:] == (0, 0, 0)
+    numbers, _ = lane.number(unicast_of("A", "B", 1), 0.0)
+    assert numbers[2:] == (0, 0, 0)
 
 
 def test_answers_to_strangers_are_bounded_and_those_to_members_are_not_refused() -> None:
@@ -449,3 +449,19 @@ def test_nothing_is_sent_again_when_its_receiver_may_have_forgotten_it(steps: li
     for kind, seconds, paused in steps:
         watched.run(seconds, paused)
         watched.step(kind, seconds if paused else min(seconds, LATE_S))
+
+
+@pytest.mark.parametrize(("window", "reads"), [(LANE_WINDOW_MIN, True), (LANE_WINDOW_MIN - 1, False)])
+def test_members_show_that_they_read_lanes(window: int, reads: bool) -> None:
+    layer = layer_of()
+    layer.up(ViewInstalled(view_of(1, "AC"), None), 0.0)
+    for name in "BC":
+        layer.down(unicast_of("A", name, 1), 0.0)
+        sender = layer._senders[address(name)]
+        layer.up(replace(data(1, UnicastAck(sender.conn_id, window, 1, ())), source=address(name), batch=None), 0.0)
+    assert (layer.reads_lanes(address("B")), layer.reads_lanes(address("C"))) == (False, reads)
+    layer.up(ViewInstalled(view_of(2, "AC"), view_of(1, "AC")), 0.0)
+    assert layer.reads_lanes(address("C")) == reads
+    layer.up(ViewInstalled(view_of(3, "A"), view_of(2, "AC")), 0.0)
+    layer.up(ViewInstalled(view_of(4, "AC"), view_of(3, "A")), 0.0)
+    assert not layer.reads_lanes(address("C"))
