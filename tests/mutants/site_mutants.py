@@ -55,7 +55,7 @@ SITE = (
             NO_RESEND_TIMER,
             Edit(
                 "sitestack/layers/membership/view_tags.py",
-                "        dropped = self._held.hold(frame)\n",
+                "        dropped = self._held.hold(frame, view)\n",
                 "        dropped = 1\n",
             ),
         ),

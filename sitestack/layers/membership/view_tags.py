@@ -48,7 +48,7 @@ class ViewTags:
             return [Up(frame.pop())]
         if installed is not None and view < installed.id:
             return [Dropped("old_view")]
-        dropped = self._held.hold(frame)
+        dropped = self._held.hold(frame, view)
         return [Dropped("held_frames", dropped)] if dropped else []
 
     def release(self) -> list[Effect]:

@@ -15,7 +15,6 @@ from dataclasses import dataclass
 from typing import ClassVar
 
 from sitestack.layers.nakack.headers import RANGES_MAX, Cast, Highest, Retransmit, wire_frame
-from sitestack.layers.nakack.later_views import LaterViews
 from sitestack.layers.nakack.receiver_windows import ReceiverWindows
 from sitestack.layers.nakack.retransmission import HEAD_COUNT, Announcer, Answers, Hole, Holes
 from sitestack.layers.nakack.window import Window
@@ -32,11 +31,13 @@ from sitestack.model.events import (
     Unblocked,
     ViewInstalled,
 )
+from sitestack.model.fair_hold import FairHold
 from sitestack.model.frame import Frame, Header
 from sitestack.model.level import Level
 from sitestack.model.view import View
 from sitestack.stack.layer import Down, Dropped, Effect, Layer, Local, ReceivePart, SendPart, Up
 from sitestack.wire.lane import NUMBER_MAX, CastHead
+from sitestack.wire.size import frame_bytes
 
 
 @dataclass(frozen=True, slots=True)
@@ -96,7 +97,8 @@ class NakAck(Layer):
         self._gaps = Holes(local.rng, config.ask_delay_s, config.ask_interval_s_max)
         self._answers = Answers(config.answer_period_s, config.answer_bytes_max, config.ask_count_max)
         self._announcer = Announcer(config.quiet_interval_s, config.quiet_interval_s_max, config.stuck_interval_s)
-        self._later = LaterViews(config.later_count_max, config.later_bytes_max)
+        why = "a joiner hears views that it never becomes a member of; they go when a later one is installed"
+        self._later = FairHold(config.later_count_max, config.later_bytes_max, frame_bytes, why)
         self._retransmitted = 0
 
     def down(self, event: Event | Frame, now: float) -> list[Effect]:
@@ -224,7 +226,7 @@ class NakAck(Layer):
     def _receive(self, frame: Frame, cast: Cast, now: float) -> list[Effect]:
         view, owner, streams = self._view, cast.sender, self._streams
         if view is None or cast.view > view.id:
-            evicted = self._later.hold(cast.view, frame)
+            evicted = self._later.hold(frame, cast.view)
             return [Dropped("nak_later_view", evicted)] if evicted else []
         if cast.view != view.id:
             return [Dropped("nak_old_view")]
@@ -298,9 +300,8 @@ class NakAck(Layer):
         self._announcer.stop()
         rank = view.rank(self._me)
         self._gaps.enter(view.members[rank + 1 :] + view.members[:rank])
-        frames, skipped = self._later.release(view.id)
-        effects: list[Effect] = [Dropped("nak_later_view", skipped)] if skipped else []
-        for frame in frames:
+        effects: list[Effect] = []
+        for frame in self._later.take_all():
             cast = frame.top(Cast)
             assert cast is not None
             effects += self._receive(frame, cast, now)

@@ -59,6 +59,14 @@ def test_a_flood_gives_way_to_the_frames_of_others() -> None:
     assert [each.seqno for each in kept if each.source == B] == [1, 2, 3]
 
 
+def test_of_a_senders_frames_the_last_one_of_the_lowest_key_gives_way() -> None:
+    held = FairHold(4, 100, sizes)
+    for n, key in ((1, 1), (2, 2), (3, 1), (4, 2)):
+        assert held.hold(frame(A, n), (key, b"")) == 0
+    assert [held.hold(frame(A, n), (key, b"")) for n, key in ((5, 1), (6, 2), (7, 3), (8, 1))] == [1, 1, 1, 1]
+    assert [each.seqno for each in held.take_all()] == [2, 4, 6, 7]
+
+
 def test_many_small_frames_count_as_much_as_few_large_ones() -> None:
     held = FairHold(10, 100, sizes)
     held.hold(frame(A, 60))

@@ -216,7 +216,7 @@ def test_frames_of_a_later_view_wait_for_exactly_that_view() -> None:
     layer = nakack_of("B")
     for counter, seqno in ((1, 1), (2, 1), (2, 3), (3, 1)):
         assert layer.up(cast_of("A", seqno, counter), 0.0) == []
-    assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_later_view", 1), delivery_of("A", 1)]
+    assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_old_view"), delivery_of("A", 1)]
     assert seqnos(layer.up(cast_of("A", 2, 2), 0.0)) == [2, 3]
     assert layer.up(cast_of("A", 2, 1), 0.0) == [Dropped("nak_old_view")]
     assert seqnos(layer.up(ViewInstalled(V3, V2), 0.0)) == [1]
@@ -237,9 +237,11 @@ def test_the_frames_of_later_views_are_bounded_and_the_earliest_view_gives_way(b
     for seqno in (1, 2, 3):
         assert layer.up(cast_of("A", seqno, 1), 0.0) == []
     assert layer.up(cast_of("A", 4, 1), 0.0) == [Dropped("nak_later_view", 1)]
-    assert layer.up(cast_of("A", 1, 2), 0.0) == [Dropped("nak_later_view", 3)]
-    assert layer.up(cast_of("A", 5, 1), 0.0) == []
-    assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_later_view", 1), delivery_of("A", 1)]
+    assert layer.up(cast_of("A", 1, 2), 0.0) == [Dropped("nak_later_view", 1)]
+    assert layer.up(cast_of("A", 5, 1), 0.0) == [Dropped("nak_later_view", 1)]
+    assert layer.up(cast_of("A", 1, 3), 0.0) == [Dropped("nak_later_view", 1)]
+    assert layer.up(ViewInstalled(V2, None), 0.0) == [Dropped("nak_old_view"), delivery_of("A", 1)]
+    assert seqnos(layer.up(ViewInstalled(V3, V2), 0.0)) == [1]
 
 
 def test_a_new_view_ends_requests_and_announcements_of_the_last_one() -> None:
