@@ -63,11 +63,9 @@ class Carrier:
 
     def fill(self, effects: list[LinkEffect], now: float) -> list[Effect]:
         """Carry out these effects and fill the links until no route queues another piece."""
-        effects = [*effects, *self._peering.table.fill(now)]
-        carried: list[Effect] = []
-        while effects:
-            carried += self.carry_out(effects, now)
-            effects = [*self._peering.table.fill(now)]
+        carried = self.carry_out([*effects, *self._peering.table.fill(now)], now)
+        while self.routes.are_used and (more := self._peering.table.fill(now)):
+            carried += self.carry_out(more, now)
         return carried
 
     def follow_routes(self, now: float) -> list[Effect]:

@@ -238,7 +238,6 @@ class Gateway:
         effects = self.carrier.follow_routes(now)
         wanted = self._peering.due(now)
         by_rule = [Up(order) for order in self._coordination.due(now)]
-        self.table.touch_all()
         return [*effects, *by_rule, *self.carrier.fill(wanted, now), *self._injector.release()]
 
     def deadline(self) -> float | None:

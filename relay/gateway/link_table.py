@@ -71,8 +71,6 @@ class LinkTable:
         self._watermarks = watermarks
         self._going_down = going_down
         self._made = 0
-        #: Connections that may have data to send.
-        self._touched: dict[ConnectionId, None] = {}
 
     def greet(
         self, connection: ConnectionId, dialed: tuple[str, Place] | None, certified: str | None, view: View, now: float
@@ -85,11 +83,9 @@ class LinkTable:
         hello = Hello(VERSION, local.site, view.lineage, view.id, local.address, local.name, link, most, frame_max)
         session = LinkSession(hello, self._state, self._watermarks, config, now)
         self.connections[connection] = Connection(session, dialed, certified)
-        self.touch(connection)
 
     def accept(self, connection: ConnectionId, key: Key) -> None:
         self.links[key] = connection
-        self.touch(connection)
         self.connections[connection].session.accept(self._admitted(key), self._watermarks.stable_vector(*key))
 
     def _admitted(self, key: Key) -> SiteVector | None:
@@ -108,30 +104,19 @@ class LinkTable:
     def forget(self, connection: ConnectionId) -> tuple[Connection, Key | None]:
         """Remove a closed connection. Return it, and the (site, lineage) that now has no link, or None."""
         gone = self.connections.pop(connection)
-        self._touched.pop(connection, None)
         key = gone.key()
         if key is None or self.links.get(key) != connection:
             return gone, None
         del self.links[key]
         return gone, key
 
-    def touch(self, connection: ConnectionId) -> None:
-        self._touched[connection] = None
-
-    def touch_all(self) -> None:
-        self._touched = dict.fromkeys(self.connections)
-
     def written(self, connection: ConnectionId) -> bool:
-        if connection not in self.connections:
-            return False
-        self.touch(connection)
-        return self.connections[connection].session.written()
+        return connection in self.connections and self.connections[connection].session.written()
 
     def resync(self, site: str) -> None:
         """Send STATE on each link to a site after a hole, so that it replays from there."""
         for connection in self._linked(site):
             self.connections[connection].session.has_hole = True
-            self.touch(connection)
 
     def send_unicast(self, site: str, member: Address, frame: ForOne) -> UnicastRefusal | None:
         """Queue a frame on the link to the member's part of `site`, else on any link to it.
@@ -144,12 +129,10 @@ class LinkTable:
         connection = next(iter(links or self._linked(site)), None)
         if connection is None:
             return UnicastRefusal.NO_LINK
-        self.touch(connection)
         return self.connections[connection].session.send_unicast(frame)
 
     def send_routed(self, connection: ConnectionId, piece: Routed) -> bool:
         """Queue a piece of a route; return False without room."""
-        self.touch(connection)
         return self.connections[connection].session.send_routed(piece)
 
     def sites(self) -> tuple[str, ...]:
@@ -188,21 +171,15 @@ class LinkTable:
             views = [each.view for each in settled if each.site == site and each.lineage == lineage]
             if origins or views:
                 self.connections[connection].session.acknowledge(SiteVector(origins, views[-1] if views else None))
-                self.touch(connection)
 
     def overdue(self, now: float) -> list[tuple[ConnectionId, Overdue]]:
         links = self.connections.items()
         return [(connection, late) for connection, link in links if (late := link.session.overdue(now)) is not None]
 
     def fill(self, now: float) -> list[Send]:
-        """Return the data to send on touched connections, at most a chunk each."""
+        """Return the data to send, at most a chunk on each connection."""
         effects: list[Send] = []
-        if not self._touched:
-            return effects
-        touched, self._touched = self._touched, {}
         for connection, link in self.connections.items():
-            if connection not in touched:
-                continue
             key = link.key() if link.session.has_hole else None
             if key is not None:
                 link.session.resync(self._admitted(key), now)

@@ -178,7 +178,6 @@ class Peering:
             return [Dropped("bridge_late")], []
         effects: list[LinkEffect] = []
         arrived: list[Arrived | Piece] = []
-        self.table.touch(connection)
         waited_bytes = self._injector.waiting_bytes
         try:
             for frame in found.session.receive(data, now):

@@ -63,7 +63,6 @@ SHOWN = {
     "relay.gateway.watermarks.unstable": WINDOW,
     "relay.gateway.peering.table.connections": "relay.connections",
     "relay.gateway.peering.table.links": "relay.connections",
-    "relay.gateway.peering.table.touched": TURN,
     "relay.gateway.peering.receiver.reached": "relay.origins",
     "relay.gateway.peering.receiver.history": "a view for each link",
     "relay.gateway.places.of": SITES,
