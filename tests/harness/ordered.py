@@ -15,7 +15,7 @@ from sitestack.layers.batching import Batching, BatchingConfig
 from sitestack.layers.flow_control import FlowControl, FlowControlConfig
 from sitestack.layers.sequencer import Sequencer, SequencerConfig
 from sitestack.model.address import Address, Physical
-from sitestack.model.events import Blocked, Event, Sent, Stable, ViewInstalled
+from sitestack.model.events import Blocked, Event, Sent, ViewInstalled
 from sitestack.model.frame import Frame, Header
 from sitestack.model.message import Batch, Scope
 from sitestack.model.view import SubView, View
@@ -148,11 +148,11 @@ class OrderedGroup(Group):
         """The batches that a member has closed."""
         return [each.batch for each in self[name].of(Sent)]
 
-    def table(self, name: str) -> tuple[int, int]:
-        """(undelivered, unstable) batches in a forward table."""
+    def table(self, name: str) -> int:
+        """The number of batches in a forward table."""
         levels = self[name].layer(Sequencer).levels()
         assert bool(levels["undelivered"].now) is bool(levels["undelivered_bytes"].now)
-        return levels["undelivered"].now, levels["unstable"].now
+        return levels["undelivered"].now
 
     def pass_time(self, seconds: float) -> None:
         """Move the clock forward at once, without the turns in between."""
@@ -228,14 +228,6 @@ class OrderedGroup(Group):
         """The part of a merge view with these survivors of their view."""
         old = present(self[part[0]].view)
         return SubView(old.id, tuple([each for each in old.members if name_of(each) in part]), old.lineage)
-
-    def stable(self) -> None:
-        """Report the numbers that all members have to every member, as STABLE does."""
-        logs = [self.streams(member.name).log for member in self.living()]
-        owners = sorted({owner for log in logs for owner in log})
-        vector = {owner: min(len(log.get(owner, [])) for log in logs) for owner in owners}
-        for member in self.living():
-            self.do(member.name, Up(Stable(vector)))
 
 
 def sequencer_of(name: str, config: SequencerConfig | None = None, view: str = "") -> Sequencer:

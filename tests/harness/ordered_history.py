@@ -210,7 +210,7 @@ class OrderedHistory:
                 yield from account.note(event, places if self._is_total else {})
             if name in self.parts[0]:
                 yield from account.at_rest(self.counts, self.parts[0])
-                if self.group.table(name)[0]:
+                if self.group.table(name):
                     yield f"{name} has undelivered batches"
 
 

@@ -41,9 +41,9 @@ SITE = (
         (
             ADMIT_HOLES,
             Edit(
-                "sitestack/layers/sequencer/forward_table.py",
-                "        self._unstable.clear()\n        self.rewind()",
-                "        self._unstable.clear()",
+                "sitestack/layers/sequencer/layer.py",
+                "        self._received.retain(view.members)\n        self._table.rewind()",
+                "        self._received.retain(view.members)",
             ),
         ),
         ("tests/simulation/test_coordinator_failover.py::test_messages_forwarded_again_precede_new_ones_after_a_failover",),
@@ -68,8 +68,9 @@ SITE = (
             ADMIT_HOLES,
             Edit(
                 "sitestack/layers/sequencer/layer.py",
-                "        self._table.view_changed()",
-                "        if view.coordinator != self._me:\n            self._table.view_changed()",
+                "        self._received.retain(view.members)\n        self._table.rewind()",
+                "        self._received.retain(view.members)\n"
+                "        if view.coordinator != self._me:\n            self._table.rewind()",
             ),
         ),
         (
@@ -136,8 +137,9 @@ SITE = (
             ),
             Edit(
                 "sitestack/layers/sequencer/layer.py",
-                "        self._table.view_changed()",
-                ("        if old is None or old.coordinator != view.coordinator:\n            self._table.view_changed()"),
+                "        self._received.retain(view.members)\n        self._table.rewind()",
+                "        self._received.retain(view.members)\n"
+                "        if old is None or old.coordinator != view.coordinator:\n            self._table.rewind()",
             ),
         ),
         ("tests/simulation/test_senders.py::test_messages_that_a_blocked_coordinator_drops_are_forwarded_after_the_view",),

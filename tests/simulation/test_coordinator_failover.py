@@ -12,6 +12,7 @@ from sitestack.layers.membership.headers import Commit, FlushReply, FlushRequest
 from sitestack.layers.nakack import NakAck
 from sitestack.layers.nakack.headers import Retransmit
 from sitestack.layers.sequencer import Forward, Sequenced, Sequencer
+from sitestack.layers.stability import Stability
 from sitestack.wire.lane import MAGIC
 from tests.harness.script import Script
 from tests.harness.stories import SOON, layer, say, site, verdict
@@ -21,8 +22,8 @@ FLUSH = (Forward, Sequenced, Retransmit, FlushRequest, FlushReply, Prepare, Comm
 
 def at_rest(script: Script, *names: str) -> bool:
     """True when none of these has a message of its own left that is undelivered or unstable."""
-    levels = [layer(script, name, Sequencer).levels() for name in names]
-    return all(each["undelivered"].now == each["unstable"].now == 0 for each in levels)
+    undelivered = [layer(script, name, Sequencer).levels()["undelivered"].now for name in names]
+    return not any(undelivered) and not any(layer(script, name, Stability).levels()["unstable_count"].now for name in names)
 
 
 @pytest.mark.conforms("SEQ-4", "SEQ-5", "SEQ-6", "SEQ-13")

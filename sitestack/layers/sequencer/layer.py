@@ -4,7 +4,7 @@ member        Forward(batch) ------unicast-----> coordinator
 coordinator   Sequenced(batch) ---multicast----> all members, in the order of its NAKACK stream
 
 A batch keeps its origin and numbers, so it may be forwarded repeatedly. Each member keeps its
-batches until they are safe, and forwards them again after a view change, before new ones. With
+batches until they come back, and forwards them again after a view change, before new ones. With
 `order: fifo` each origin multicasts its batches.
 """
 
@@ -13,10 +13,10 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import ClassVar, Literal
 
-from sitestack.layers.sequencer.forward_table import UNSTABLE_MAX, ForwardTable
+from sitestack.layers.sequencer.forward_table import ForwardTable
 from sitestack.layers.sequencer.received_table import Missed, Numbers, Receipt, ReceivedTable, advanced
 from sitestack.model.address import Address
-from sitestack.model.events import Blocked, Event, Stable, Unblocked, ViewInstalled, Waiting
+from sitestack.model.events import Blocked, Event, Unblocked, ViewInstalled, Waiting
 from sitestack.model.fast_frozen import fast_frozen
 from sitestack.model.frame import Frame, Header
 from sitestack.model.gap import Gap, GapReason
@@ -175,9 +175,6 @@ class Sequencer(Layer):
             self.stale.add(self)
             self._progress_at = now
             return [Up(event), *self._forward(), *self._ask_again()]
-        elif isinstance(event, Stable) and self._view is not None:
-            stream = self._view.coordinator if self._total else self._me
-            self._table.stable(event.vector.get(stream, 0))
         elif isinstance(event, Waiting):
             was_stalled, self._stalled = self._stalled, event.waiting_bytes > sum(event.to.values())
             if was_stalled or self._stalled:
@@ -235,7 +232,7 @@ class Sequencer(Layer):
         verdict = self._received.admit(batch)
         if verdict is not Receipt.ADMITTED:
             return [Dropped(verdict.value)]
-        if batch.origin == self._me and self._table.delivered(batch, frame.seqno):
+        if batch.origin == self._me and self._table.delivered(batch):
             self._progress_at = now
             if self._backoff > 1:
                 self._backoff = 1
@@ -256,7 +253,7 @@ class Sequencer(Layer):
         self._merged.clear()
         self._missed = self._received.clip(self._missed)
         self._received.retain(view.members)
-        self._table.view_changed()
+        self._table.rewind()
         self._progress_at = now
         self._backoff = 1
         return [*self._gaps(), *self._forward()]
@@ -305,6 +302,5 @@ class Sequencer(Layer):
         return {
             "undelivered": Level.of(self._table.undelivered, None),
             "undelivered_bytes": self._table.bytes,
-            "unstable": Level.of(self._table.unstable, UNSTABLE_MAX),
             "tombstones": Level.of(self._received.tombstones, self._config.tombstones_max, why),
         }

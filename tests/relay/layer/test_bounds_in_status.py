@@ -102,7 +102,6 @@ SHOWN = {
     "state_transfer.pieces": "state_transfer.arrived_bytes",
     "sequencer.table.undelivered": "sequencer.undelivered_bytes",
     "sequencer.table.waiting": "sequencer.undelivered_bytes",
-    "sequencer.table.unstable": WINDOW,
     "sequencer.received.members": VIEW,
     "sequencer.received.left": "sequencer.tombstones",
     "sequencer.received.evicted": "at most EVICTED_MAX, the oldest is dropped; empty after a merge",
