@@ -10,8 +10,7 @@ import random
 from collections.abc import Container, Mapping
 from dataclasses import dataclass
 
-from relay.gateway.connections import Place, Via
-from sitestack.model.address import Physical
+from relay.gateway.connections import Place
 
 #: Doublings from the pause after a lost link to the usual first pause, `retry_s`.
 HASTE = 2
@@ -98,27 +97,3 @@ class Dialer:
 
     def _waits(self, target: _Target) -> bool:
         return not target.underway and target.site not in self._linked and target.site not in self._offline
-
-
-class Places:
-    """The places of each other site's relay, changeable at run time.
-
-    Bound: the configured places.
-    """
-
-    def __init__(self, peers: Mapping[str, tuple[Physical, ...]], via: Mapping[str, str]) -> None:
-        """`peers`: the addresses of neighbours; `via`: sites reached through one of these."""
-        self._routed = {site: (Via(hop),) for site, hop in via.items()}
-        #: always this object, which other parts refer to
-        self.of: dict[str, tuple[Place, ...]] = {**peers, **self._routed}
-
-    @property
-    def sites(self) -> tuple[str, ...]:
-        return tuple(sorted(self.of))
-
-    def change(self, peers: Mapping[str, tuple[Physical, ...]]) -> list[str]:
-        """Adopt these neighbours; return the removed ones."""
-        gone = [site for site in self.of if site not in peers and site not in self._routed]
-        self.of.clear()
-        self.of.update({**peers, **self._routed})
-        return gone

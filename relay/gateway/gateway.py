@@ -18,9 +18,8 @@ from enum import Enum, auto
 from relay.events import BridgeReceived, BridgeWritten, Peers, SwitchSite
 from relay.gateway.carrier import Carrier
 from relay.gateway.config import GatewayConfig, RoutesConfig
-from relay.gateway.connections import Ending
+from relay.gateway.connections import Ending, Place, Via
 from relay.gateway.coordination import Coordination
-from relay.gateway.dialer import Places
 from relay.gateway.injector import Injector
 from relay.gateway.peering import Arrived, Peering
 from relay.gateway.watermarks import Watermarks, admitted_by
@@ -55,19 +54,21 @@ class Gateway:
     """
 
     def __init__(self, local: Local, config: GatewayConfig, routes: RoutesConfig, state: ReplicatedState, pace: Pace) -> None:
-        self.places = Places(config.peers, routes.via)
+        self._routed = {site: (Via(hop),) for site, hop in routes.via.items()}
+        #: Places of each other site's relay. Always this object, which other parts refer to.
+        self.places: dict[str, tuple[Place, ...]] = {**config.peers, **self._routed}
         self._config = config
         self._me = local.address
         self._state = state
         self._injector = Injector(local.address)
         self._watermarks = Watermarks(state)
-        self._peering = Peering(local, config, self.places.of, state, self._watermarks, self._injector)
+        self._peering = Peering(local, config, self.places, state, self._watermarks, self._injector)
         self.table = self._peering.table
         self.carrier = Carrier(local, routes, config.link, self._peering)
         self._coordination = Coordination(
             local.address,
             config,
-            self.places.of,
+            self.places,
             state,
             pace,
             self.table,
@@ -206,8 +207,11 @@ class Gateway:
 
     def change_peers(self, event: Peers, now: float) -> list[Effect]:
         self._turn_due = now
-        effects = self.carrier.carry_out(self._peering.change_places(self.places.change(event.places), now), now)
-        return [*effects, *self._coordination.retention.change(self.places.sites)]
+        gone = [site for site in self.places if site not in event.places and site not in self._routed]
+        self.places.clear()
+        self.places.update({**event.places, **self._routed})
+        effects = self.carrier.carry_out(self._peering.change_places(gone, now), now)
+        return [*effects, *self._coordination.retention.change(self.places)]
 
     def switch(self, order: SwitchSite | SwitchRequest, now: float) -> list[Effect]:
         """Take another site offline or online for an operator: cast an entry, or ask the coordinator."""

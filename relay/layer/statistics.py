@@ -64,7 +64,7 @@ def relay_statistics(
 
     `waited_for`: sites that senders wait for.
     """
-    names = sorted({*gateway.places.of, *state.sites})
+    names = sorted({*gateway.places, *state.sites})
     sites = tuple([_site(name, state, gateway, waited_for, now) for name in names])
     spill = state.buffer.spill
     return RelayStatistics(sites, site_state.statistics(), 0 if spill is None else spill.lost)

@@ -27,7 +27,7 @@ class Watched:
     def _look(self) -> None:
         members = [each for each in self.run.world.alive("NYC") if isinstance(each, RelayProcess)]
         members.sort(key=lambda each: each.local.name)
-        self._seen[self.run.world.now] = [each.relay.gateway.places.sites for each in members]
+        self._seen[self.run.world.now] = [tuple(each.relay.gateway.places) for each in members]
         self.run.world.schedule.after(0.5, self._look)
 
     def peers(self, at: float) -> list[tuple[str, ...]]:

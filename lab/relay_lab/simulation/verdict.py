@@ -85,7 +85,7 @@ def _relay_buffer(process: RelayProcess) -> list[str]:
     buffer, links = process.relay.state.buffer, coordinator.relay.gateway.table.links
     entries = [buffer.at(position) for position in range(buffer.first, buffer.end)]
     # everything is held for a site that has never been linked
-    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.places.sites))
+    lost = not all(map(process.relay.state.pinning, coordinator.relay.gateway.places))
     for site in process.relay.state.remotes:
         for name, lineage in process.relay.state.remotes[site].lineages.items():
             if (site, name) not in links:
