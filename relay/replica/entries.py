@@ -284,17 +284,18 @@ class RelayState(Header):
 
 @dataclass(frozen=True, slots=True)
 class SwitchState:
-    """A joiner's information about a site that has been offline; fields as in `Switch`."""
+    """One site that is offline, or was."""
 
     site: str
     number: int
     is_offline: bool
+    #: The last number of each origin when the site last came online.
     until: dict[Address, int]
 
 
 @dataclass(frozen=True, slots=True)
 class SwitchedState(RelayState):
-    """RelayState of a site whose operator has ever taken another one offline."""
+    """RelayState with the sites that an operator has ever taken offline; release 0.2.0 sends it only with any."""
 
     switches: tuple[SwitchState, ...]
 

@@ -13,9 +13,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from functools import reduce
 
-from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector
+from relay.replica.entries import LineageState, RelayState, RemoteState, SiteVector, SwitchedState
 from relay.replica.held_entries import HeldEntries, HeldEntry
-from relay.replica.switches import merge_switches, switches_of, with_switches
+from relay.replica.switches import merge_switches, switches_of
 from relay.replica.vectors import later, lower_of, raise_to
 from sitestack.model.address import Address
 from sitestack.model.view import View, ViewId
@@ -62,8 +62,8 @@ def _merge(one: RelayState, other: RelayState) -> RelayState:
     remotes = [_merge_remote(mine.get(site, _nothing(site)), theirs.get(site, _nothing(site))) for site in sites]
     base = _newer(one.base_view, other.base_view)
     entries, held_for = _merge_entries(one.entries, other.entries), tuple(sorted({*one.sites, *other.sites}))
-    merged = RelayState(other.view, 0, entries, base, produced, tuple(remotes), held_for)
-    return with_switches(merged, merge_switches(switches_of(one), switches_of(other)))
+    switches = merge_switches(switches_of(one), switches_of(other))
+    return SwitchedState(other.view, 0, entries, base, produced, tuple(remotes), held_for, switches)
 
 
 def _merge_entries(one: HeldEntries, other: HeldEntries) -> HeldEntries:

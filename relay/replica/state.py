@@ -21,13 +21,14 @@ from relay.replica.entries import (
     SiteDown,
     SiteSwitch,
     SiteVector,
+    SwitchedState,
 )
 from relay.replica.held_entries import HeldEntries
 from relay.replica.known import Known, without
 from relay.replica.merge import merge_parts
 from relay.replica.remote_site import Lineage, Remote
 from relay.replica.spill import SpillDisk
-from relay.replica.switches import Switches, switches_of, with_switches
+from relay.replica.switches import Switches, switches_of
 from relay.replica.vectors import bound_to, bury_own, later, raise_to
 from sitestack.model.address import Address, ProxyUUID
 from sitestack.model.message import Batch
@@ -194,12 +195,12 @@ class ReplicatedState:
         return GlobalView(components, tuple(members), tuple(names), down)
 
     def give(self, known: Known | None = None) -> RelayState:
-        remotes = [remote.give(site) for site, remote in self.remotes.items()]
+        remotes = tuple([remote.give(site) for site, remote in self.remotes.items()])
         buffer = self.buffer
         view = None if self.view is None else self.view.id
         entries = buffer.give() if known is None else without(buffer.give(), known)
-        state = RelayState(view, buffer.first, entries, buffer.base_view, dict(self.produced), tuple(remotes), self.sites)
-        return with_switches(state, self.switches.give())
+        produced, switches = dict(self.produced), self.switches.give()
+        return SwitchedState(view, buffer.first, entries, buffer.base_view, produced, remotes, self.sites, switches)
 
     def merge(
         self, parts: list[RelayState], members: Mapping[ViewId, Sequence[Address]], now: float

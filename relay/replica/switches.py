@@ -7,7 +7,6 @@ one.
 from __future__ import annotations
 
 from collections.abc import Collection
-from dataclasses import dataclass, field
 
 from relay.replica.entries import RelayState, SiteSwitch, SwitchedState, SwitchState
 from relay.replica.gone import Run
@@ -16,32 +15,21 @@ from sitestack.model.address import Address
 from sitestack.model.gap import GapReason
 
 
-@dataclass(slots=True)
-class Switch:
-    """One site that is offline, or was."""
-
-    number: int = 0
-    is_offline: bool = False
-    #: The last number of each origin when the site last came online.
-    until: dict[Address, int] = field(default_factory=dict)
-
-
 class Switches:
     """Bound: one for each site held for, with the numbers of `ORIGINS_MAX` origins."""
 
     def __init__(self) -> None:
         #: always this object, which other parts refer to
         self.offline: dict[str, None] = {}
-        self._switches: dict[str, Switch] = {}
+        self._switches: dict[str, SwitchState] = {}
 
     def apply(self, entry: SiteSwitch, produced: dict[Address, int]) -> bool:
         """Note that a site is offline or online; return False if it is so already."""
         if (entry.site in self.offline) is entry.is_offline:
             return False
-        switch = self._switches.setdefault(entry.site, Switch())
-        switch.number, switch.is_offline = switch.number + 1, entry.is_offline
-        if not entry.is_offline:
-            switch.until = dict(produced)
+        known = self._switches.get(entry.site, SwitchState(entry.site, 0, False, {}))
+        until = known.until if entry.is_offline else dict(produced)
+        self._switches[entry.site] = SwitchState(entry.site, known.number + 1, entry.is_offline, until)
         self._note_offline()
         return True
 
@@ -60,11 +48,10 @@ class Switches:
         return [(Run(gone.first, until), GapReason.OFFLINE), (Run(until + 1, gone.last), reason)]
 
     def give(self) -> tuple[SwitchState, ...]:
-        switches = self._switches.items()
-        return tuple([SwitchState(site, each.number, each.is_offline, dict(each.until)) for site, each in switches])
+        return tuple(self._switches.values())
 
     def adopt(self, switches: tuple[SwitchState, ...]) -> None:
-        self._switches = {each.site: Switch(each.number, each.is_offline, dict(each.until)) for each in switches}
+        self._switches = {each.site: each for each in switches}
         self._note_offline()
 
     def _note_offline(self) -> None:
@@ -74,14 +61,6 @@ class Switches:
 
 def switches_of(state: RelayState) -> tuple[SwitchState, ...]:
     return state.switches if isinstance(state, SwitchedState) else ()
-
-
-def with_switches(state: RelayState, switches: tuple[SwitchState, ...]) -> RelayState:
-    """Return a state with these switches; without any, the state stays as it is."""
-    if not switches:
-        return state
-    known = (state.view, state.first, state.entries, state.base_view, state.produced, state.remotes, state.sites)
-    return SwitchedState(*known, switches)
 
 
 def merge_switches(one: tuple[SwitchState, ...], other: tuple[SwitchState, ...]) -> tuple[SwitchState, ...]:

@@ -27,7 +27,7 @@ PER_DEATH = {
     "LinkSender._sent",
     "RateLimit._allowed",
     "ReceivedTable._left",  # numbers that the sequencer has received of the dead
-    "RelayState.produced",  # the state as it was given last
+    "SwitchedState.produced",  # the state as it was given last
     "Remote.admitted",  # ORIGINS_MAX
     "RemoteState.admitted",
     "ReplicatedState.produced",  # ORIGINS_MAX
