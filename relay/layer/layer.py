@@ -80,7 +80,6 @@ class RelayLayer(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = {**wire.HEADERS, **STATE_FRAMES}
     FRAMES_DOWN = "unicasts"
     FLUSH_IF = ("_touched",)
-    ANNOUNCES = True
     PASSES_LANES = True
 
     def __init__(self, local: Local, config: RelayConfig, disk: SpillDisk | None = None) -> None:

@@ -137,7 +137,6 @@ class FailureDetection(Layer):
     name = "failure_detection"
     HEADERS: ClassVar[dict[int, type[Header]]] = HEADERS
     FRAMES_DOWN = "none"
-    ANNOUNCES = True
 
     def __init__(self, local: Local, config: FailureDetectionConfig) -> None:
         self.local = local

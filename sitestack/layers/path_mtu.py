@@ -164,6 +164,7 @@ class PathMtu(Layer):
 
     def _probe(self, member: Address, search: _Search, now: float) -> list[Effect]:
         search.due = now + max(search.wait_s, ATTEMPT_INTERVAL_S * 2**search.attempts)
+        self.stale.add(self)
         search.attempts += 1
         return [Down(SendAlone(self._padded(member, search.number, size))) for size in self._step(search)]
 

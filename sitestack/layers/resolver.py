@@ -69,7 +69,6 @@ class Resolver(Layer):
 
     name = "resolver"
     FRAMES_UP = "own"
-    ANNOUNCES = True
 
     def __init__(self, local: Local, config: ResolverConfig) -> None:
         self.local = local

@@ -73,7 +73,6 @@ class Stability(Layer):
     name = "stability"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x60: StabilityReport, 0x61: StableVector}
     FLUSH_IF = ("_moved",)
-    ANNOUNCES = True
     PASSES_LANES = True
 
     def __init__(self, local: Local, config: StabilityConfig, prompt: Prompt = "second in line") -> None:

@@ -177,9 +177,6 @@ class Layer:
     #: Names of attributes, one of which is true when `flush` has something to do; empty: it may
     #: always have.
     FLUSH_IF: ClassVar[tuple[str, ...]] = ()
-    #: True: the layer adds itself to `stale` whenever its deadline may have become earlier. False:
-    #: the stack asks for its deadline after every call.
-    ANNOUNCES: ClassVar[bool] = False
     #: True: the layer passes the frames of lanes on without any effect, in either direction.
     PASSES_LANES: ClassVar[bool] = False
     #: True: this layer numbers the frames of lanes.
@@ -187,8 +184,8 @@ class Layer:
     #: The headers that this layer puts on batches to one member and to all, which then travel on lanes.
     LANE_HEADERS: ClassVar[tuple[tuple[Header, ...], tuple[Header, ...]] | None] = None
 
-    #: Layers whose deadline the stack reads again at the end of the turn; a stack shares one set
-    #: with all of its layers.
+    #: Layers whose deadline the stack reads again at the end of the turn. A layer adds itself when
+    #: its deadline may have become earlier. A stack shares one set with all of its layers.
     stale: set[Layer] = set()  # noqa: RUF012
     #: The codec of the stack, which sets it.
     codec: Codec

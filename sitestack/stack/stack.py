@@ -142,7 +142,6 @@ class Stack:
         self._stale = set(self._timed)
         self._dues: dict[Layer, float] = {}
         self._earliest: float | None = None
-        self._asked = [layer in self._stale and not layer.ANNOUNCES for layer in self.layers]
         for layer in self.layers:
             layer.stale, layer.codec = self._stale, self.codec
         self._ways_up = [_UpRoute(self.layers, index) for index in range(self._bottom + 1)]
@@ -250,8 +249,6 @@ class Stack:
                 if needs:
                     continue
             effects = layer.flush(now)
-            if self._asked[index]:
-                self._stale.add(layer)
             if effects:
                 self._walk(index, effects, now)
         turn = Turn(tuple(self._events), tuple(self._datagrams()), tuple(self._effects))
@@ -266,7 +263,7 @@ class Stack:
         `index` is the layer that returned them: -1 is the application, `_bottom` the wire. With a
         tap no layer is skipped, so that the tap sees each frame at every layer.
         """
-        layers, asked, answers, tap, starts = self.layers, self._asked, self._answers, self.tap, self.lanes.starts
+        layers, answers, tap, starts = self.layers, self._answers, self.tap, self.lanes.starts
         pending: list[tuple[int, _Step]] = []
         while True:
             if effects:
@@ -312,8 +309,6 @@ class Stack:
                 effects = answers.pop(target)
             else:
                 effects = step(event, now)
-            if asked[target]:
-                self._stale.add(layers[target])
             index = target
 
     def _handle(self, index: int, effect: _Step, pending: list[tuple[int, _Step]], now: float) -> None:

@@ -56,7 +56,6 @@ class Batching(Layer):
     name = "batching"
     FRAMES_DOWN = "none"
     FLUSH_IF = ("_open_bytes", "_leave_at")
-    ANNOUNCES = True
     PASSES_LANES = True
 
     def __init__(self, local: Local, config: BatchingConfig) -> None:

@@ -106,7 +106,6 @@ class Discovery(Layer):
         0x15: KnownContacts,
     }
     FRAMES_DOWN = "none"
-    ANNOUNCES = True
 
     def __init__(self, local: Local, config: DiscoveryConfig, parameters: str = "") -> None:
         """With different `parameters`, a process is neither joined nor merged with."""

@@ -48,7 +48,6 @@ class Fragment(Layer):
     name: ClassVar[str] = "fragment"
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x50: FragmentHeader}
     FRAMES_UP = "own"
-    ANNOUNCES = True
 
     def __init__(self, local: Local, config: FragmentConfig) -> None:
         self._me = local.address

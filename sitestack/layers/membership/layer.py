@@ -73,7 +73,6 @@ class Membership(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = wire.HEADERS
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
-    ANNOUNCES = True
     PASSES_LANES = True
 
     def __init__(self, local: Local, config: MembershipConfig, *, fetches: bool = False) -> None:

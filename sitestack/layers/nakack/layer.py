@@ -84,7 +84,6 @@ class NakAck(Layer):
     HEADERS: ClassVar[dict[int, type[Header]]] = {0x30: Cast, 0x31: Retransmit, 0x32: Highest}
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
-    ANNOUNCES = True
     NUMBERS_LANES = True
 
     def __init__(self, local: Local, config: NakAckConfig) -> None:

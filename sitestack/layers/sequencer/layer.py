@@ -95,7 +95,6 @@ class Sequencer(Layer):
     }
     FRAMES_UP = "own"
     FRAMES_DOWN = "multicasts"
-    ANNOUNCES = True
     LANE_HEADERS = (_FORWARD, _SEQUENCED)
 
     def __init__(self, local: Local, config: SequencerConfig) -> None:

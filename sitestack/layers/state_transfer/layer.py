@@ -212,6 +212,7 @@ class StateTransfer(Layer):
         if self._holders.get(self._me) is mine and not self._holders.lacks(self._me):
             return []
         self._ask_at = now + self._config.ask_interval_s
+        self.stale.add(self)
         if self._view.coordinator == self._me:
             return self._report(self._me, mine)
         return [Down(Frame(self._me, self._view.coordinator, (StateReport(mine),)))]
@@ -290,6 +291,7 @@ class StateTransfer(Layer):
         if self._view is None or provider is None:
             return []
         self._ask_at = now + self._wait_s
+        self.stale.add(self)
         offsets = (self._arrived_bytes,) if self._arrived_bytes else (READS_EXTRAS, 0)
         return [Down(Frame(self._me, provider, (StateRequest(self._view.id, each),))) for each in offsets]
 

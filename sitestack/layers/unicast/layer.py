@@ -88,7 +88,6 @@ class Unicast(Layer):
     FRAMES_UP = "own"
     FRAMES_DOWN = "unicasts"
     FLUSH_IF = ("_to_answer",)
-    ANNOUNCES = True
     NUMBERS_LANES = True
 
     def __init__(self, local: Local, config: UnicastConfig) -> None:

@@ -62,6 +62,16 @@ def test_a_probe_is_a_datagram_of_exactly_its_size() -> None:
     assert sizes(effects) == [*SMALL, 8_900, 60_000]
 
 
+def test_the_stack_reads_the_deadline_after_each_step_of_a_search() -> None:
+    layer = layer_of()
+    layer.stale = set()
+    layer.down(PathDoubt(B, True), 0.0)
+    assert layer.stale == {layer}
+    layer.stale.clear()
+    answer(layer, B, 1, 1_400, 0.01)
+    assert layer.stale == {layer}
+
+
 def test_a_large_size_is_tried_alone_once_the_sizes_below_it_have_passed() -> None:
     """Probes of all sizes together would fill a narrow wire for seconds, and keep a full one full."""
     layer = layer_of()

@@ -109,6 +109,16 @@ def test_a_joiner_asks_the_first_in_rank_that_has_the_state_piece_by_piece() -> 
     assert hear(layer, B, StateChunk(THREE.id, 3, 5, b"de")) == [Dropped("state_chunk_astray")]
 
 
+def test_the_stack_reads_the_deadline_after_each_question_and_each_standing() -> None:
+    layer, _ = joiner("C", THREE, A=ABSTAINS, B=HOLDS)
+    layer.stale = set()
+    hear(layer, B, StateChunk(THREE.id, 0, 5, b"abc"))
+    assert layer.stale == {layer}
+    layer.stale.clear()
+    hear(layer, B, StateChunk(THREE.id, 3, 5, b"de"))
+    assert layer.stale == {layer}
+
+
 def test_an_empty_state_arrives_too() -> None:
     layer, _ = joiner("B", TWO, A=HOLDS)
     assert hear(layer, A, StateChunk(TWO.id, 0, 0, b""))[0] == Up(StateArrived(TWO.id, b""))
