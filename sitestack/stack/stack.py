@@ -8,7 +8,7 @@ is carried out.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from math import inf
 from operator import attrgetter
@@ -44,8 +44,6 @@ from sitestack.wire.slices import Assembly, Slice, cut
 #: Maximum bytes of incomplete slices: of all sources together, and of each.
 SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX = 64 << 20, 4 << 20
 
-#: Called with each effect that is carried out, and the name of its layer ("shell" for input).
-Tap = Callable[[str, Effect], None]
 #: Frames that a turn sends on lanes, each in its own datagram. Further ones share datagrams: many small
 #: ones would overrun a receiver's buffer.
 LANE_FRAMES_MAX = 32
@@ -133,7 +131,6 @@ class Stack:
         self.layers = tuple(layers)
         self.codec = Codec(cluster, collect_headers(self.layers))
         self.drops: dict[str, int] = {}
-        self.tap: Tap | None = None
         self._tells_misdirected = tells_misdirected
         self._room = datagram_bytes_max - DATAGRAM_OVERHEAD_BYTES
         self._bottom = len(self.layers)
@@ -199,7 +196,7 @@ class Stack:
 
     def _receive_lane(self, data: bytes, now: float) -> None:
         try:
-            steps = self.lanes.receive(data, now, walk=self.tap is not None)
+            steps = self.lanes.receive(data, now)
         except ProtocolError as error:
             self.count_drop(error.reason)
             return
@@ -260,10 +257,9 @@ class Stack:
         """Carry out effects depth-first: the consequences of one precede its sibling, and nothing
         re-enters a layer.
 
-        `index` is the layer that returned them: -1 is the application, `_bottom` the wire. With a
-        tap no layer is skipped, so that the tap sees each frame at every layer.
+        `index` is the layer that returned them: -1 is the application, `_bottom` the wire.
         """
-        layers, answers, tap, starts = self.layers, self._answers, self.tap, self.lanes.starts
+        layers, answers, starts = self.layers, self._answers, self.lanes.starts
         pending: list[tuple[int, _Step]] = []
         while True:
             if effects:
@@ -275,12 +271,10 @@ class Stack:
                 index, effect = pending.pop()
             else:
                 return
-            if tap is not None and not isinstance(effect, _CarryOut):
-                tap(layers[index].name if 0 <= index < self._bottom else "shell", effect)
             # Comparing types takes half the time of isinstance; nothing is derived from Up and Down.
             if type(effect) is Up:
                 event, target = effect.event, index - 1
-                if type(event) is Frame and not answers and tap is None:
+                if type(event) is Frame and not answers:
                     target = self._ways_up[index][type(event.headers[-1]) if event.headers else None]
                 if target < 0:
                     if isinstance(event, ShellEffect):
@@ -291,7 +285,7 @@ class Stack:
                 step = layers[target].up
             elif type(effect) is Down:
                 event, target = effect.event, index + 1
-                if type(event) is Frame and not answers and tap is None:
+                if type(event) is Frame and not answers:
                     if index in starts and self._send_on_lane(event, index, pending, now):
                         continue
                     target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]

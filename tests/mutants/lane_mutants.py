@@ -184,7 +184,7 @@ _CONDITIONS = (
         "member in self._checks",
         _UP,
     ),
-    ("a tap", _LANES, "if lane.accept is None or walk:", "if lane.accept is None:", _UP),
+    ("a demand to walk", _LANES, "if lane.accept is None or walk:", "if lane.accept is None:", _UP),
     ("the size of a body", _LANES, "size != len(data) - start or ", "", _BAD),
     ("a count that fits", _LANES, "not 0 < messages <= size // 4 or ", "", _BAD),
     ("a first number that fits", _LANES, " or not 0 < head.first <= INT_MAX - messages:", ":", _BAD),

@@ -29,7 +29,7 @@ from sitestack.wire.lane import CAST_HEAD, COOKIE_BYTES, HEAD, HEAD_BYTES, CastH
 #: A plan that uses lanes a lot. Others have members without a lane, such as those of a site of one.
 LANES_SEED = 3
 #: What no behaviour depends on: the last is a cache.
-_UNSEEN = ("_codec", "tap", "stale", "_header_bytes")
+_UNSEEN = ("_codec", "stale", "_header_bytes")
 USED = {"received, unicast", "received, forward", "received, stream", "sent, ", "sent, Forward", "sent, Sequenced"}
 SEEDS = [LANES_SEED, *[pytest.param(seed, marks=pytest.mark.long) for seed in range(200, 240)]]
 

@@ -44,7 +44,7 @@ from sitestack.model.address import Address, Physical
 from sitestack.model.events import Event, ViewInstalled
 from sitestack.model.frame import Frame
 from sitestack.model.view import View
-from sitestack.stack.lanes import Lanes
+from sitestack.stack.lanes import Lanes, Steps
 from sitestack.stack.layer import Local
 
 
@@ -133,6 +133,13 @@ class MemoryDisk:
 
 #: Every member's bridge listens at this port of its own host.
 BRIDGE_PORT = 7900
+
+
+class _ExpandedLanes(Lanes):
+    """Lanes whose arriving frames all walk through the layers."""
+
+    def receive(self, data: bytes, now: float, *, walk: bool = True) -> Steps:
+        return super().receive(data, now, walk=walk)
 
 
 class RelayProcess(Process):
@@ -341,8 +348,8 @@ def relay_maker(configs: dict[str, tuple[SiteConfig, RelayConfig]], plan: Plan |
         process = RelayProcess(world, local, config, relay, physical, state=state, interfaces=plan.interfaces, routers=routers)
         if plan.lanes == "off":
             process.stack.lanes = Lanes(process.local.address, site, ())
-        elif plan.lanes == "expanded":  # a tap sees each frame at every layer
-            process.stack.tap = lambda layer, effect: None
+        elif plan.lanes == "expanded":
+            process.stack.lanes = _ExpandedLanes(process.local.address, site, process.stack.layers)
         if plan.has_channels:
             assert world.tasks is not None
             process.application = Application(process, config, plan, state != "none", world.tasks, ledger)

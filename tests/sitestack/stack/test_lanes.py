@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import dataclass, replace
+from functools import partial
 from itertools import count
 from typing import Any
 
@@ -163,7 +164,7 @@ RECEIVING: dict[str, Callable[[Pair], object]] = {
     "the sender is suspected": lambda pair: pair.b.layer(FailureDetection)._suspected.update({pair.a.local.address: None}),
     "the sender is not watched": lambda pair: pair.b.layer(FailureDetection)._heard.clear(),
     "unicast is blocked": lambda pair: put_and_close(pair.b, Unicast, _blocked=True),
-    "the stack is watched": lambda pair: put(pair.b.stack, tap=lambda layer, effect: None),
+    "every frame is": lambda pair: put(pair.b.stack.lanes, receive=partial(pair.b.stack.lanes.receive, walk=True)),
 }
 
 

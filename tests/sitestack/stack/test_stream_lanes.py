@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
+from functools import partial
 
 import pytest
 
@@ -222,7 +223,7 @@ RECEIVING: dict[str, Callable[[Pair, Node], object]] = {
     "the sender is checked": lambda pair, node: node.layer(FailureDetection)._begin_check(
         pair.coordinator.local.address, pair.now
     ),
-    "the stack is watched": lambda pair, node: put(node.stack, tap=lambda layer, effect: None),
+    "every frame is": lambda pair, node: put(node.stack.lanes, receive=partial(node.stack.lanes.receive, walk=True)),
 }
 
 

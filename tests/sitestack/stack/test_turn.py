@@ -273,10 +273,3 @@ def test_nothing_passes_a_layer_whose_answer_to_an_announcement_is_not_carried_o
     blocked, *answers = stack.flush(0.0).events
     assert blocked == Blocked()
     assert answers == [Frame(A, B, (Foreign(label),)) for label in ("top", "middle", "bottom")]
-
-
-def test_a_tap_is_shown_every_layer() -> None:
-    stack, log = noting_stack()
-    stack.tap = lambda name, effect: None
-    stack.down(Frame(A, None), 0.0)
-    assert log == ["topv", "middlev", "bottomv"]
