@@ -83,27 +83,13 @@ def completed(entries: HeldEntries, find: Find) -> tuple[HeldEntries, int]:
     """
     if all(entries.bodies):
         return entries, 0
-    batches = [origin for origin in entries.origin_of if origin >= 0]
+    places = [place for place, origin in enumerate(entries.origin_of) if origin >= 0]
     bodies: list[bytes] = []
-    missing = -1
-    for place, (origin, first, count, body) in enumerate(
-        zip(batches, entries.firsts, entries.counts, entries.bodies, strict=True)
-    ):
-        held = None if body else find(entries.origins[origin], first)
+    dropped = 0
+    for place, first, count, body in zip(places, entries.firsts, entries.counts, entries.bodies, strict=True):
+        held = None if body else find(entries.origins[entries.origin_of[place]], first)
         if not body and (held is None or held.count != count):
-            missing = place
+            dropped = place + 1
         bodies.append(body if held is None else held.body)
     whole = replace(entries, bodies=tuple(bodies))
-    if missing < 0:
-        return whole, 0
-    dropped = _place_of(entries, missing) + 1
-    return HeldEntries.of(list(whole)[dropped:]), dropped
-
-
-def _place_of(entries: HeldEntries, batch: int) -> int:
-    seen = -1
-    for place, origin in enumerate(entries.origin_of):
-        seen += origin >= 0
-        if seen == batch:
-            return place
-    raise AssertionError("there are fewer batches than that")
+    return (HeldEntries.of(list(whole)[dropped:]) if dropped else whole), dropped
