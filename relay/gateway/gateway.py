@@ -13,8 +13,6 @@ Injector         queue of entries on their way into the stream
 
 from __future__ import annotations
 
-from enum import Enum, auto
-
 from relay.events import BridgeReceived, BridgeWritten, Peers, SwitchSite
 from relay.gateway.carrier import Carrier
 from relay.gateway.config import GatewayConfig, RoutesConfig
@@ -36,15 +34,6 @@ from sitestack.model.view import View
 from sitestack.stack.layer import Down, Effect, Local, Up
 
 __all__ = ["Gateway", "GatewayConfig"]
-
-
-class _Phase(Enum):
-    #: Another member relays, or this one is in quarantine: no links, no entries.
-    STANDBY = auto()
-    #: This member coordinates the view, and relays.
-    RELAYING = auto()
-    #: This member leaves its site and never relays again.
-    LEFT = auto()
 
 
 class Gateway:
@@ -76,8 +65,10 @@ class Gateway:
             self._injector,
             self._peering.grace,
         )
-        self._phase = _Phase.STANDBY
+        #: Whether this member coordinates the view, and relays.
         self.active = False
+        #: Whether this member leaves its site and never relays again.
+        self._has_left = False
         #: Time (s) at which `turn` has work; None when only `Peering` or `Coordination` may have
         #: some.
         self._turn_due: float | None = None
@@ -97,7 +88,7 @@ class Gateway:
         `quarantined`: another part speaks for the site. `blocked`: the next view's flush has begun
         already.
         """
-        if view.coordinator == self._me and not quarantined and self._phase is not _Phase.LEFT:
+        if view.coordinator == self._me and not quarantined and not self._has_left:
             effects = self._start_relaying(view, blocked, now)
         else:
             effects = self._stop_relaying(Ending.NOT_RELAY, now)
@@ -110,20 +101,20 @@ class Gateway:
         if not self.active:
             self._coordination.start_over()
         self._coordination.begin_view()
-        self._phase, self.active, self._turn_due = _Phase.RELAYING, True, now
+        self.active, self._turn_due = True, now
         return self.carrier.carry_out(self._peering.begin(view, now), now)
 
     def _stop_relaying(self, reason: Ending, now: float) -> list[Effect]:
         self._turn_due = None
         view = self._peering.view
-        if self._phase is _Phase.RELAYING:
-            self._phase, self.active = _Phase.STANDBY, False
+        if self.active:
+            self.active = False
             self._watermarks.clear()
         return [] if view is None else self.carrier.carry_out(self._peering.resign(view, reason, now), now)
 
     def leave(self, reason: Ending, now: float) -> list[Effect]:
         effects = self._stop_relaying(reason, now)
-        self._phase = _Phase.LEFT
+        self._has_left = True
         return effects
 
     def merged(self, now: float) -> list[Effect]:
@@ -141,7 +132,7 @@ class Gateway:
     def unblocked(self, event: Unblocked, now: float) -> list[Effect]:
         """Relay if this member coordinates: its quarantine has ended without a merge."""
         view = self._state.view
-        if view is None or view.coordinator != self._me or self._phase is _Phase.LEFT:
+        if view is None or view.coordinator != self._me or self._has_left:
             return []
         if self._peering.view != view:
             return self._start_relaying(view, False, now)
