@@ -114,11 +114,8 @@ class AddressCache:
         self._tombstones.pop(member, None)
         return True
 
-    def remove(self, member: Address, now: float, version: int = 0) -> bool:
-        """Remove a member, and refuse contacts up to this version for a while.
-
-        Return False for an unknown one.
-        """
+    def remove(self, member: Address, now: float, version: int = 0) -> None:
+        """Remove a member, and refuse contacts up to this version for a while."""
         known = self._contacts.pop(member, None)
         self._heard.pop(member, None)
         buried = self._tombstones.pop(member, None)
@@ -128,7 +125,6 @@ class AddressCache:
         if contact.version > 0:
             self._tombstones[member] = _Tombstone(contact, now + self.tombstone_s)
             self._clear_tombstones(now)
-        return known is not None
 
     def _clear_tombstones(self, now: float) -> None:
         """Drop expired tombstones; at the bound the oldest early."""

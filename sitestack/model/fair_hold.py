@@ -26,9 +26,6 @@ class FairHold:
         self._count_of: dict[Address, int] = {}
         self._bytes_of: dict[Address, int] = {}
 
-    def __len__(self) -> int:
-        return self.count.now
-
     def hold(self, frame: Frame, key: tuple[int, bytes] = (0, b"")) -> int:
         """Hold a frame; return the number of frames evicted for it, itself included."""
         self._frames.setdefault(frame.source, {}).setdefault(key, []).append((next(self._numbers), frame))

@@ -148,9 +148,6 @@ class ReceivedTable:
         ends = [(each, min(each[3], self._left.get(each[0], _FRESH)[each[1]] - 1)) for each in missed]
         return [(origin, scope, first, last, known) for (origin, scope, first, _, known), last in ends if first <= last]
 
-    def __len__(self) -> int:
-        return len(self._members)
-
     @property
     def tombstones(self) -> int:
         return len(self._left)

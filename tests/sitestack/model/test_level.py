@@ -45,9 +45,9 @@ def test_frames_come_out_in_the_order_of_their_arrival() -> None:
     held = FairHold(10, 100, sizes)
     frames = [frame(A, 3), frame(B, 2), frame(A, 1)]
     assert [held.hold(each) for each in frames] == [0, 0, 0]
-    assert (len(held), held.bytes.now) == (3, 6)
+    assert (held.count.now, held.bytes.now) == (3, 6)
     assert held.take_all() == frames
-    assert (len(held), held.bytes.now, held.take_all()) == (0, 0, [])
+    assert (held.count.now, held.bytes.now, held.take_all()) == (0, 0, [])
 
 
 def test_a_flood_gives_way_to_the_frames_of_others() -> None:
