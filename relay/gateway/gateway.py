@@ -127,7 +127,7 @@ class Gateway:
 
     def blocked(self) -> None:
         """Stop casting until the next view or `unblocked`: a flush has begun."""
-        self._injector.block()
+        self._injector.is_open = False
 
     def unblocked(self, event: Unblocked, now: float) -> list[Effect]:
         """Relay if this member coordinates: its quarantine has ended without a merge."""
@@ -136,7 +136,7 @@ class Gateway:
             return []
         if self._peering.view != view:
             return self._start_relaying(view, False, now)
-        self._injector.unblock()
+        self._injector.is_open = True
         return []
 
     def applied(self, frame: Frame, entry: Header, outcome: Outcome, now: float) -> list[Effect]:

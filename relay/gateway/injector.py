@@ -48,7 +48,8 @@ class Injector:
     def __init__(self, address: Address) -> None:
         self.waiting_bytes = self.waiting_bytes_high = 0
         self._address = address
-        self._open = False
+        #: False: only queue entries, as in a flush or a quarantine.
+        self.is_open = False
         self._cast: deque[Frame] = deque()
         self._queued: deque[Frame] = deque()
         #: Sizes of the entries in `_cast`, then in `_queued`.
@@ -63,7 +64,7 @@ class Injector:
         self.waiting_bytes_high = max(self.waiting_bytes_high, self.waiting_bytes)
 
     def release(self) -> list[Effect]:
-        if not self._open or not self._queued:
+        if not self.is_open or not self._queued:
             return []
         frames = list(self._queued)
         self._queued.clear()
@@ -75,26 +76,18 @@ class Injector:
             self._cast.popleft()
             self.waiting_bytes -= self._sizes.popleft()
 
-    def block(self) -> None:
-        """Only queue entries until the next view or `unblock`: a flush or a quarantine has begun."""
-        self._open = False
-
-    def unblock(self) -> None:
-        """Resume casting after a block without a flush."""
-        self._open = True
-
     def reopen(self, blocked: bool) -> None:
         """Begin a view that this member coordinates: cast undelivered entries again.
 
         `blocked`: the flush of the next view has begun already, so only queue.
         """
-        self._open = not blocked
+        self.is_open = not blocked
         self._queued.extendleft(reversed(self._cast))
         self._cast.clear()
 
     def close(self) -> None:
         """Drop all entries, which other sites replay to the next relay."""
-        self._open = False
+        self.is_open = False
         self._cast.clear()
         self._queued.clear()
         self._sizes.clear()

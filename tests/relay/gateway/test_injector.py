@@ -41,7 +41,7 @@ def test_entries_are_cast_once_and_in_order() -> None:
 
 def test_during_a_block_they_wait() -> None:
     injector = opened()
-    injector.block()
+    injector.is_open = False
     injector.cast(Trim(1))
     assert cast(injector) == []
     injector.reopen(True)
@@ -54,7 +54,7 @@ def test_undelivered_entries_are_cast_again_before_new_ones() -> None:
     injector = opened(1, 2, 3)
     cast(injector)
     injector.delivered()
-    injector.block()
+    injector.is_open = False
     injector.cast(Trim(4))
     injector.reopen(False)
     assert cast(injector) == [2, 3, 4]
