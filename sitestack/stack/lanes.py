@@ -1,16 +1,16 @@
 """Lanes: header prediction for the frames between established members.
 
-One frame of a connection, or of the ordered stream, differs from the one before in a few numbers and
-its body. A lane datagram carries these and a cookie, which names everything that stays. It is a
-compressed ordinary datagram and can always be expanded into one. If all layers expect exactly this
+A frame of a connection, or of the ordered stream, differs from the one before in a few numbers and
+its body. A lane datagram carries these and a cookie, which names the rest. It is a compressed
+ordinary datagram and can always be expanded into one. If all layers expect exactly this
 frame, its numbers are applied and its batch is delivered. Otherwise the expanded frame walks through
 the layers.
 
 Each layer on the way declares its part in a lane: a predicate without effects, and the change of
 state that the walk would have made. Without a part of every layer there is no lane. Announcements,
-such as a view, close all lanes. What is sent on a lane and lost is retransmitted in an ordinary
-datagram. Sources: Van Jacobson's header prediction; van Renesse, "Masking the Overhead of Protocol
-Layering" (1996).
+such as a view, close all lanes. Frames lost on a lane are retransmitted in ordinary datagrams.
+Sources: Van Jacobson's header prediction; van Renesse, "Masking the Overhead of Protocol Layering"
+(1996).
 """
 
 from __future__ import annotations
@@ -31,8 +31,7 @@ from sitestack.wire.schema import INT_MAX
 
 #: Effects, and the index of the layer from which they are carried out.
 Steps = Sequence[tuple[int, Sequence[Effect]]]
-#: The addresses of a datagram (None: the multicast group), the datagram, and what the layer with this
-#: index still asks for.
+#: The addresses of a datagram (None: multicast), the datagram, an effect, and the index of its layer.
 Sent = tuple[Sequence[Physical | None], bytes, Effect | None, int]
 _STREAM = b"stream"
 _MULTICASTS = (Scope.ALL, Scope.SITE)
@@ -41,7 +40,7 @@ _MULTICASTS = (Scope.ALL, Scope.SITE)
 @fast_frozen
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What the lanes of one kind have in common."""
+    """The common part of many lanes."""
 
     name: bytes
     #: Scope of the batches; None: any multicast.
@@ -88,7 +87,7 @@ class SendLane:
         (self._places,) = [part.places for part in parts if part.places is not None]
 
     def send(self, frame: Frame, batch: Batch, rank: int | None, now: float) -> Sent | None:
-        """Return what leaves; None, without any effect, if the frame has to walk.
+        """Return None, without effects, if the frame has to walk.
 
         `rank`: of the batch's origin, for a lane to all members.
         """
@@ -143,7 +142,7 @@ class Lanes:
         self.sent = self.delivered = self.expanded = 0
 
     def close(self, view: View | None = None) -> None:
-        """Close all lanes, because of an announcement; expect frames of the members of this view from now on."""
+        """Close all lanes; expect frames of the members of this view from now on."""
         self._sending.clear()
         self._receiving.clear()
         if view is not None:
@@ -158,7 +157,7 @@ class Lanes:
         return make_cookie(self._site, kind.name, source, None if kind.scope is None else dest, view)
 
     def send(self, frame: Frame, start: int, now: float) -> Sent | None:
-        """Return what leaves for a frame that this layer sends; None if the frame has to walk."""
+        """Send a frame of this layer; None if it has to walk."""
         dest, batch = frame.dest, frame.batch
         if batch is None:
             return None
@@ -195,7 +194,7 @@ class Lanes:
         return (*kind.headers, *[header for header in between if header is not None])
 
     def receive(self, data: bytes, now: float, *, walk: bool = False) -> Steps:
-        """Return what a lane datagram leaves to carry out, bottom up.
+        """Return the effects of a lane datagram, bottom up.
 
         `walk`: expand it in any case. Raises ProtocolError: `lane_unknown` for a cookie of no member
         of the view, or `lane_malformed`.

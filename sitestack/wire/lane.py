@@ -54,7 +54,7 @@ HEAD_BYTES = COOKIE_BYTES + HEAD.size
 
 
 def make_cookie(cluster: str, kind: bytes, source: Address, dest: Address | None, view: ViewId | None) -> bytes:
-    """Return the name of the lane of this kind, which both ends compute; without `dest` it leads to all members."""
+    """Return the name of the lane of this kind, which both ends compute; without `dest` to all members."""
     of_view = () if view is None else (view.creator, str(view.counter).encode())
     parts = (cluster.encode(), kind, source, dest or b"", *of_view)
     return MAGIC + envelope.tag(cluster) + blake2b(b"|".join(parts), digest_size=_DIGEST_BYTES).digest()
