@@ -77,7 +77,6 @@ async def run_node(config: NodeConfig, options: NodeOptions, log: LogOutput | No
     config = replace(config, name=config.name or f"{socket.gethostname()}-{os.getpid()}")
     path = options.status or socket_path(run_directory(), config.site, config.name)
     node = _Node(config, options, log)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)  # while the interpreter ends
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with (
             open_status_socket(path) as listener,

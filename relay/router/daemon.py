@@ -43,7 +43,6 @@ async def run_router(configs: Sequence[NodeConfig], bind: Physical, http: Physic
     first = replace(configs[0], http=replace(configs[0].http, bind=http))
     credentials = Credentials(first)
     daemon = RouterDaemon([_site(config) for config in configs], bind, credentials)
-    signal.signal(signal.SIGHUP, signal.SIG_IGN)
     with trio.open_signal_receiver(signal.SIGTERM, signal.SIGINT, signal.SIGHUP) as signals:
         async with trio.open_nursery() as nursery:
             if http is not None:

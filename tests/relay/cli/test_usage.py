@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -149,3 +152,22 @@ def test_config_check_reads_the_keys_too(run: Run, tmp_path: Path) -> None:
     file.write_text(f"site: NYC\nsecurity: {{keys: {tmp_path / 'NYC'}}}\nhttp: {{bind: '0.0.0.0:7800'}}\n")
     code, _, err = run("config", "check", file)
     assert (code, "so http.token must name a file" in err) == (2, True), "a node with keys does not start without a token"
+
+
+@pytest.mark.parametrize(("command", "lives"), [("node", True), ("router", True), ("sub", False)])
+def test_a_reload_that_comes_while_a_command_starts_ends_no_process(command: str, lives: bool) -> None:
+    program = f"""
+import os, signal, sys
+from importlib import abc
+
+class Hup(abc.MetaPathFinder):
+    def find_spec(self, name, path, target=None):
+        if name == "relay.cli.app":
+            os.kill(os.getpid(), signal.SIGHUP)
+
+sys.meta_path.insert(0, Hup())
+from relay.cli import main
+main([{command!r}, "--help"])
+"""
+    ended = subprocess.run([sys.executable, "-c", program], capture_output=True, check=False, timeout=60)
+    assert ended.returncode == (0 if lives else -signal.SIGHUP)
