@@ -73,7 +73,10 @@ def opened(
                 yield show(perform(lease.enter))
             except (KeyboardInterrupt, GeneratorExit):
                 with suppress(PortalClosed):  # at the end of the interpreter
-                    perform(lease.abandon) if not PORTAL.is_here else lease.drop()
+                    if PORTAL.is_here:
+                        lease.drop()
+                    else:
+                        perform(lease.abandon)
                 raise
             except BaseException:
                 perform(lease.leave)
