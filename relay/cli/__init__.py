@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from io import TextIOWrapper
 from typing import NoReturn
 
-#: Commands that reload their configuration on SIGHUP.
+#: Commands that reload on SIGHUP.
 _RELOADING = {"node", "router"}
 _NODE_EXTRA = {"click", "hypercorn", "prometheus_client", "rich", "starlette"}
 
@@ -18,7 +18,7 @@ def main(arguments: Sequence[str] | None = None) -> NoReturn:
     """Run one command and exit."""
     _open_streams()
     if next(iter(sys.argv[1:] if arguments is None else arguments), "") in _RELOADING:
-        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # while the interpreter starts and ends
+        signal.signal(signal.SIGHUP, signal.SIG_IGN)  # while it starts and ends
     try:
         # The library alone installs without click.
         from relay.cli.app import main as run  # noqa: PLC0415
