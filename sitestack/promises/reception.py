@@ -60,7 +60,7 @@ class Reception:
     duplicates: list[tuple[int, int]] = field(default_factory=list)
     #: Numbers in a later state.
     inherited: Ranges = field(default_factory=Ranges)
-    #: Numbers delivered before a state without them.
+    #: Numbers that a later state lacked.
     superseded: Ranges = field(default_factory=Ranges)
     #: Numbers delivered for the first time after a higher one, or below the baseline.
     late: Ranges = field(default_factory=Ranges)
@@ -91,6 +91,8 @@ class Reception:
         """
         self.finish()
         if not self.delivered and not self.gaps:
+            if may_return:
+                self.superseded.add(number, self._next - 1)
             self.baseline = self._next = number
         elif may_inherit and number > self._next:
             self.inherited.add(self._next, number - 1)

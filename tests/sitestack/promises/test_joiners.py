@@ -56,6 +56,21 @@ def test_messages_that_the_application_has_not_read_come_again_after_a_state_wit
         assert broken(check(late, other, sender)) == found
 
 
+@pytest.mark.parametrize("in_state", [False, True])
+def test_a_joiner_that_takes_an_older_state_delivers_what_its_provider_delivered_in_an_earlier_view(in_state: bool) -> None:
+    """It joined without a state, behind messages that the state of another part then lacked."""
+    first, joiner = Told("NYC", "A").view("1A", "A").baseline("D", 1, "SFO"), Told("NYC", "B").view("2A", "AB")
+    sender = Told("SFO", "D").view("1D", "D", lineage="1D")
+    for number in (1, 2, 3):
+        sender.send(number).deliver("D", number)
+        first.deliver("D", number, site="SFO")
+    first.view("2A", "AB").view("3A", "AB")
+    joiner.baseline("D", 4, "SFO").view("3A", "AB").baseline("D", 2, "SFO", in_state)
+    for number in (2, 3):
+        joiner.deliver("D", number, site="SFO")
+    assert broken(check(first, joiner, sender)) == (set() if in_state else {"L6"})
+
+
 def test_history_is_inherited_although_no_living_member_delivered_it() -> None:
     assert broken(check(*outlived_sender(), crashed="B")) == set()
 
