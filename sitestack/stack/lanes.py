@@ -127,8 +127,8 @@ class Lanes:
         self._site = site
         self._layers = layers
         self._kinds = {(kind.start, kind.scope): kind for kind in _kinds_of(layers)}
-        #: Indexes of the layers that send on lanes.
-        self.starts = frozenset([kind.start for kind in self._kinds.values()])
+        #: Indexes of the sending layers, and whether to all.
+        self.starts = frozenset([(kind.start, kind.scope is None) for kind in self._kinds.values()])
         self._view_id: ViewId | None = None
         self._members: tuple[Address, ...] = ()
         self._ranks: dict[Address, int] = {}

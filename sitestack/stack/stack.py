@@ -286,7 +286,7 @@ class Stack:
             elif type(effect) is Down:
                 event, target = effect.event, index + 1
                 if type(event) is Frame and not answers:
-                    if index in starts and self._send_on_lane(event, index, pending, now):
+                    if (index, event.dest is None) in starts and self._send_on_lane(event, index, pending, now):
                         continue
                     target = (self._unicasts_down if isinstance(event.dest, Address) else self._multicasts_down)[target]
                 if target == self._bottom:
