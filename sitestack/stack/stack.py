@@ -44,7 +44,7 @@ from sitestack.wire.slices import Assembly, Slice, cut
 #: Maximum bytes of incomplete slices: of all sources together, and of each.
 SLICED_BYTES_MAX, SLICED_EACH_BYTES_MAX = 64 << 20, 4 << 20
 
-#: Frames that a turn sends on lanes, each in its own datagram. Further ones share datagrams: many small
+#: Frames that a turn sends on lanes, each a datagram. Further ones share datagrams: many small
 #: ones would overrun a receiver's buffer.
 LANE_FRAMES_MAX = 32
 #: The destination (None for multicast) and the bytes.
@@ -363,8 +363,8 @@ class Stack:
         batch = frame.batch
         if batch is None or self._ids is not None or self._limits or LANE_HEAD_BYTES + len(batch.body) > self._room:
             return False
-        if len(self._lane_datagrams) >= LANE_FRAMES_MAX:
-            return False
+        if len(self._lane_datagrams) >= LANE_FRAMES_MAX or any(dest == frame.dest for _, dest, _ in self._outbox):
+            return False  # nothing overtakes
         sent = self.lanes.send(frame, index, now)
         if sent is None:
             return False
