@@ -137,7 +137,7 @@ class Liveness:
 
     @property
     def late_s(self) -> float:
-        """Seconds for which late copies of its datagrams hide that a member is cut off."""
+        """Seconds that late copies hide a cut."""
         return self._plan.duplication_late_s if self._plan.duplication else 0.0
 
     def _allowance_s(self, site: str, start: float, end: float) -> float:
@@ -215,6 +215,15 @@ class Liveness:
         begins = [self._nemesis.began + split.at for split in splits]
         return any(start - MERGE_S <= at <= start for at in heals) and any(start <= at <= start + MERGE_S for at in begins)
 
+    def _lines_s(self, receiver: Process) -> float:
+        """Return seconds of older messages on narrow lines."""
+        plan = self._plan
+        rates = [bytes_per_s for _, _, bytes_per_s in plan.lines]
+        if rates and plan.wan_delay_s:
+            rates.append(plan.link.window_bytes / (2 * plan.wan_delay_s * (len(plan.sites) - 1)))
+        late = [r for r in receiver.records if isinstance(r, records.Deliver) and r.t > self._probed_ns]
+        return sum(_bytes(r) for r in late if r.site != receiver.local.site) / min(rates) if rates else 0.0
+
     def _unheard(self) -> Iterator[str]:
         limit_ns = self._probed_ns + int(DELIVERY_S_MAX * 1e9)
         survivors = [process for process in self._probed if process.alive]
@@ -226,7 +235,8 @@ class Liveness:
                 for receiver, times in heard.items():
                     if sent.scope is Scope.SITE and receiver.local.site != sender.local.site:
                         continue
-                    if times.get((sent.origin, sent.scope, sent.first), limit_ns + 1) > limit_ns:
+                    carried_ns = 0 if receiver.local.site == sender.local.site else 1e9 * self._lines_s(receiver)
+                    if times.get((sent.origin, sent.scope, sent.first), inf) > limit_ns + carried_ns:
                         yield (
                             f"T3 {label(receiver)}: did not deliver in {DELIVERY_S_MAX:g} s what {label(sender)} sent to "
                             f"{sent.scope.name} after all faults had ended"
@@ -295,7 +305,7 @@ def _sent(process: Process, since_ns: int = 0) -> list[records.Send]:
     return [r for r in process.records if isinstance(r, records.Send) and r.target is None and r.t >= since_ns]
 
 
-def _bytes(sent: records.Send) -> int:
+def _bytes(sent: records.Send | records.Deliver) -> int:
     return sum(each for (each,) in SIZE.iter_unpack(sent.sizes))
 
 
