@@ -273,8 +273,6 @@ def _site_problems(config: SiteConfig) -> Iterator[str]:
                 yield f"discovery.{at}[{index}]: {why}"
     if discovery.dns is not None and (why := unfit_host(discovery.dns.host)):
         yield f"discovery.dns: {discovery.dns.host!r} {why}"
-    if config.channel.join_timeout_s <= discovery.join_wait_s:
-        yield "channel.join_timeout_s: must be longer than discovery.join_wait_s, or no member can be the first."
     protocols = config.protocols
     detection = protocols.failure_detection
     if config.membership.leader.flush_timeout_s <= detection.timeout_s + detection.verify_timeout_s:

@@ -315,7 +315,6 @@ def test_three_mistakes_are_three_sentences_each_with_its_path(load: Load) -> No
             "membership: {quarantine: {limit_s: 2}}",
             "membership.quarantine.limit_s: must not be less than membership.quarantine.silence_s.",
         ),
-        ("channel: {join_timeout_s: 1}", "channel.join_timeout_s: must be longer than discovery.join_wait_s, or no member can"),
         ("discovery: {stranger_s: 0.5}", "discovery.stranger_s: must be at least twice protocols.failure_detection.heart"),
         ("protocols: {resolver: {give_up_s: 0.9}}", "protocols.resolver.give_up_s: must be at least twice protocols.resolver."),
         ("protocols: {unicast: {give_up_s: 3}}", "protocols.unicast.give_up_s: must be at least twice protocols.unicast.retr"),
