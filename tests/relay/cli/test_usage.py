@@ -160,6 +160,8 @@ def test_a_reload_that_comes_while_a_command_starts_ends_no_process(command: str
 import os, signal, sys
 from importlib import abc
 
+signal.signal(signal.SIGHUP, signal.SIG_DFL)  # the tests may run under nohup
+
 class Hup(abc.MetaPathFinder):
     def find_spec(self, name, path, target=None):
         if name == "relay.cli.app":
