@@ -2,9 +2,8 @@
 
 A frame of a connection, or of the ordered stream, differs from the one before in a few numbers and
 its body. A lane datagram carries these and a cookie, which names the rest. It is a compressed
-ordinary datagram and can always be expanded into one. If all layers expect exactly this
-frame, its numbers are applied and its batch is delivered. Otherwise the expanded frame walks through
-the layers.
+ordinary datagram and can always be expanded into one. If all layers expect exactly this frame, its
+numbers are applied; a multicast then walks on from NAKACK. Otherwise the expanded frame walks.
 
 Each layer on the way declares its part in a lane: a predicate without effects, and the change of
 state that the walk would have made. Without a part of every layer there is no lane. Announcements,

@@ -157,6 +157,8 @@ class Stack:
         self._effects: list[ShellEffect] = []
         #: Encoded frames by address, destination, and the table of their short ids.
         self._outbox: dict[tuple[Physical | None, Destination, ShortIds | None], list[bytes]] = {}
+        #: Destinations.
+        self._boxed: set[Destination] = set()
         self._encoded: tuple[Frame | None, bytes] = (None, b"")
         #: The table for frames with a batch. Only data frames benefit: membership frames must stay
         #: readable to non-members.
@@ -363,7 +365,7 @@ class Stack:
         batch = frame.batch
         if batch is None or self._ids is not None or self._limits or LANE_HEAD_BYTES + len(batch.body) > self._room:
             return False
-        if len(self._lane_datagrams) >= LANE_FRAMES_MAX or any(dest == frame.dest for _, dest, _ in self._outbox):
+        if len(self._lane_datagrams) >= LANE_FRAMES_MAX or frame.dest in self._boxed:
             return False  # nothing overtakes
         sent = self.lanes.send(frame, index, now)
         if sent is None:
@@ -383,6 +385,7 @@ class Stack:
         if self._ids is not None and isinstance(frame.dest, Address):
             ids = self._share_datagram(effect.to, frame.dest, ids)
         self._outbox.setdefault((effect.to, frame.dest, ids), []).append(self._encoded[1])
+        self._boxed.add(frame.dest)
 
     def _ids_for(self, frame: Frame) -> ShortIds | None:
         """Return the table that all readers of this frame have. Frames that are retransmitted are encoded anew."""
@@ -417,6 +420,7 @@ class Stack:
             datagrams += [(to, datagram) for datagram in whole]
         datagrams += self._alone
         self._outbox.clear()
+        self._boxed.clear()
         self._alone.clear()
         self._encoded = (None, b"")
         return datagrams

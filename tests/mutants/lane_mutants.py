@@ -123,7 +123,7 @@ _CONDITIONS = (
     ),
     ("short ids", _STACK, "self._ids is not None or self._limits or", "self._limits or", _DOWN),
     ("narrow paths", _STACK, "or self._limits or", "or", _DOWN),
-    ("a waiting frame", _STACK, " or any(dest == frame.dest for _, dest, _ in self._outbox)", "", _CAST),
+    ("a waiting frame", _STACK, " or frame.dest in self._boxed", "", _CAST),
     ("frames before it", _STACK, ">= LANE_FRAMES_MAX", "> LANE_FRAMES_MAX", _CAST),
     ("room in a datagram", _STACK, " or LANE_HEAD_BYTES + len(batch.body) > self._room:", ":", _DOWN),
     (

@@ -191,7 +191,7 @@ CASTING: dict[str, Callable[[Pair, Node], object]] = {
     "nothing is stable in this view": lambda pair, node: close(node, window(pair, node), stable=0),
     "no view": lambda pair, node: put_and_close(node, NakAck, _view=None),
     "the turn has sent enough": lambda pair, node: put(node.stack, _lane_datagrams=[(None, b"")] * LANE_FRAMES_MAX),
-    "an earlier one waits": lambda pair, node: put(node.stack, _outbox={(None, None, None): [b""]}),
+    "an earlier one waits": lambda pair, node: put(node.stack, _boxed={None}),
     "a member reads no lanes": lambda pair, node: close(node, node.layer(Unicast), _lane_readers=set()),
     "a seqno too large": lambda pair, node: put(window(pair, node), contiguous=NUMBER_MAX),
     "nobody to send to": lambda pair, node: put(
@@ -211,7 +211,7 @@ def test_a_multicast_with_other_headers_or_of_a_stranger_walks() -> None:
     pair = streaming()
     assert starts_on_lane(pair)
     assert starts_on_lane(pair, origin=pair.member.local.address)
-    put(pair.coordinator.stack, _outbox={(pair.member.place, pair.member.local.address, None): [b""]})
+    put(pair.coordinator.stack, _boxed={pair.member.local.address})
     assert starts_on_lane(pair), "a unicast that waits is not overtaken"
     assert not starts_on_lane(pair, origin=Address(bytes(16)))
     assert not starts_on_lane(pair, headers=(Forward(), Sequenced()))
