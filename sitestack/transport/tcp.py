@@ -5,8 +5,7 @@ simultaneously have two until one is idle. The first frame names the sender's ad
 responses use the same connection. For the layers above this is as unreliable as UDP, and there is
 no multicast.
 
-`Greeting` makes and checks the first frames and their proofs. A connection without its first frame
-is one of PENDING_MAX, for GREETING_TIMEOUT_S.
+A connection without its first frame is one of PENDING_MAX, for GREETING_TIMEOUT_S.
 
 The transport uses a selector instead of trio's streams: a turn of the stack reads and writes all
 connections without a checkpoint, and connections need no tasks.

@@ -7,7 +7,7 @@ socket, TCP at the port of the first, is for `watch.py`.
 from __future__ import annotations
 
 import errno
-import selectors
+import select
 import socket
 import struct
 from collections import deque
@@ -36,6 +36,7 @@ from sitestack.transport.interfaces import (
 )
 
 _READ_BYTES = 65_535
+_SOCKETS = 2
 #: Maximum hosts cached as numeric addresses; beyond it the cache is cleared.
 NUMERIC_MAX = 4_096
 # Socket options of Linux that the socket module does not name.
@@ -93,7 +94,7 @@ _AWAY = frozenset({errno.ENODEV, errno.EADDRNOTAVAIL, errno.ENETUNREACH, errno.E
 
 
 class GroupMembership:
-    """A group's two sockets, one that receives and one that sends, through one interface.
+    """A group's two sockets, for receiving and for sending, through one interface.
 
     The kernel forgets both memberships when the interface disappears, and the next heartbeat fails. They stay behind
     when the address moves to another interface, such as a bridge.
@@ -169,8 +170,9 @@ class UdpTransport:
         self._options = _V6 if is_ipv6(host) else _V4
         #: Whether the multicast socket is bound to no group.
         self._hears_all = group is None or (is_ipv6(host) and _is_of_link(group.host))
-        self._selector = selectors.DefaultSelector()
-        self._sockets: list[socket.socket] = []
+        self._epoll = select.epoll()
+        #: By descriptor.
+        self._sockets: dict[int, socket.socket] = {}
         self._listener: socket.socket | None = None
         self._memberships: dict[Physical, GroupMembership] = {}
         self._renew_at = float("-inf")
@@ -262,16 +264,16 @@ class UdpTransport:
             membership.leave()
             self._memberships[group] = GroupMembership(self._multicast, self._unicast, group, host, lost=True)
         if self._queue:
-            self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
-        self._selector.unregister(before)
-        self._sockets.remove(before)
+            self._epoll.modify(self._unicast, select.EPOLLIN | select.EPOLLOUT)
+        self._epoll.unregister(before)
+        del self._sockets[before.fileno()]
         before.close()
         return listener
 
     def _add(self, sock: socket.socket) -> None:
-        self._sockets.append(sock)
+        self._sockets[sock.fileno()] = sock
         _enlarge(sock, socket.SO_RCVBUF, _SO_RCVBUFFORCE, self._config.receive_buffer_bytes)
-        self._selector.register(sock, selectors.EVENT_READ)
+        self._epoll.register(sock, select.EPOLLIN)
 
     def physical(self) -> tuple[Physical, ...]:
         """Return the addresses that reach this member: a configured external one (LA-8), then its own."""
@@ -282,32 +284,43 @@ class UdpTransport:
         return self._listener
 
     def fileno(self) -> int:
-        return self._selector.fileno()
+        return self._epoll.fileno()
 
     async def wait(self) -> None:
-        await trio.lowlevel.wait_readable(self._selector)
+        await trio.lowlevel.wait_readable(self._epoll)
 
     def receive(self) -> list[tuple[bytes, Physical]]:
-        """Return arrived datagrams, at most `receive_datagrams_max` per socket, so that no flood starves the turn."""
+        """Return arrived datagrams, at most `receive_datagrams_max` per socket, so that no flood starves the turn.
+
+        A failed read costs as much as a datagram, hence the two rounds.
+        """
         if self._queue:
             self._drain()
-        own = self._own
         arrived: list[tuple[bytes, Physical]] = []
-        for sock in self._sockets:
-            receive = self._receive_of_groups if self._hears_all and sock is not self._unicast else sock.recvfrom
-            for _ in range(self._config.receive_datagrams_max):
-                try:
-                    data, source = receive(_READ_BYTES)
-                except BlockingIOError:
-                    break
-                except OSError:  # reported by the network (ICMP): the failure detection decides on deaths
-                    continue
-                if source == own:
-                    continue  # a multicast loops back to its sender
-                self._seen.received_bytes += len(data)
-                arrived.append((data, Physical(source[0], source[1])))
+        for reads in (1, self._config.receive_datagrams_max - 1):
+            ready = self._epoll.poll(0, _SOCKETS)
+            if not ready:
+                break
+            for descriptor, events in ready:
+                if events != select.EPOLLOUT:
+                    self._read(self._sockets[descriptor], reads, arrived)
         self._seen.received_datagrams += len(arrived)
         return arrived
+
+    def _read(self, sock: socket.socket, reads: int, arrived: list[tuple[bytes, Physical]]) -> None:
+        own, seen = self._own, self._seen
+        receive = self._receive_of_groups if self._hears_all and sock is not self._unicast else sock.recvfrom
+        for _ in range(reads):
+            try:
+                data, source = receive(_READ_BYTES)
+            except BlockingIOError:
+                break
+            except OSError:  # reported by the network (ICMP): the failure detection decides on deaths
+                continue
+            if source == own:
+                continue  # a multicast loops back to its sender
+            seen.received_bytes += len(data)
+            arrived.append((data, Physical(source[0], source[1])))
 
     def _receive_of_groups(self, size: int) -> tuple[bytes, Any]:
         """Receive like `recvfrom`; a datagram for no joined group gets the own address."""
@@ -360,7 +373,7 @@ class UdpTransport:
             self._seen.unsent_datagrams += 1
             return
         if not self._queue:
-            self._selector.modify(self._unicast, selectors.EVENT_READ | selectors.EVENT_WRITE)
+            self._epoll.modify(self._unicast, select.EPOLLIN | select.EPOLLOUT)
         self._queue.append((address, data))
         self._queued_bytes.add(len(data))
 
@@ -368,23 +381,23 @@ class UdpTransport:
         while self._queue and self._send_now(*self._queue[0]):
             self._queued_bytes.now -= len(self._queue.popleft()[1])
         if not self._queue:
-            self._selector.modify(self._unicast, selectors.EVENT_READ)
+            self._epoll.modify(self._unicast, select.EPOLLIN)
 
     def close(self) -> None:
-        for sock in self._sockets:
+        for sock in self._sockets.values():
             sock.close()
         self._sockets.clear()
         if self._listener is not None:
             self._listener.close()
             self._listener = None
-        self._selector.close()
+        self._epoll.close()
 
     def statistics(self) -> UdpStatistics:
         """Return the counters; the kernel's are zero once the sockets are closed."""
         return replace(
             self._seen,
-            overrun_datagrams=sum(map(_overrun, self._sockets)),
-            receive_buffer_bytes=min((_size(sock, socket.SO_RCVBUF) for sock in self._sockets), default=0),
+            overrun_datagrams=sum(map(_overrun, self._sockets.values())),
+            receive_buffer_bytes=min((_size(sock, socket.SO_RCVBUF) for sock in self._sockets.values()), default=0),
             send_buffer_bytes=_size(self._unicast, socket.SO_SNDBUF) if self._sockets else 0,
         )
 

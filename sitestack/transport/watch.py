@@ -20,8 +20,7 @@ With the keys of a site both ends prove that they have one before either identif
     A -> B   UUID of A, proof over all that
 
 A stranger's connection occupies one of PENDING_MAX places, for ANSWER_TIMEOUT_S or until a newer
-one evicts it. A refusal proves nothing then, since any process can send one: the member is
-checked by other means.
+one evicts it. A refusal proves nothing then, since any process can send one.
 
 Where several members share one listener (`WatchDesk`), B names its target. With keys its proof
 does; without:

@@ -40,6 +40,35 @@ async def test_a_datagram_reaches_a_physical_address_and_carries_its_source(
         assert b.receive() == [(b"hello", a.physical()[0])]
 
 
+class _CountsReads:
+    def __init__(self, sock: socket.socket) -> None:
+        self.sock, self.reads = sock, 0
+
+    def recvfrom(self, size: int) -> tuple[bytes, tuple[str, int]]:
+        self.reads += 1
+        data, source = self.sock.recvfrom(size)
+        return data, source
+
+
+async def test_a_lone_datagram_costs_one_read_and_a_look_without_any_costs_none(
+    udp: Open, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    a, b = udp(), udp()
+    counted = {number: _CountsReads(sock) for number, sock in b._sockets.items()}
+    monkeypatch.setattr(b, "_sockets", counted)
+    assert b.receive() == []
+    assert [each.reads for each in counted.values()] == [0, 0]
+    a.send([(b.physical()[0], b"alone")])
+    assert await receive(b, 1) == [b"alone"]
+    assert [each.reads for each in counted.values()] == [1, 0]
+    a.send([(b.physical()[0], b"x")] * 3)
+    with trio.fail_after(5):
+        await b.wait()
+    assert len(b.receive()) == 3  # the fourth failed read ends them
+    monkeypatch.undo()
+    assert [each.reads for each in counted.values()] == [5, 0]
+
+
 @pytest.mark.conforms("LA-26")
 async def test_a_multicast_of_the_largest_size_reaches_all_members_but_its_sender(udp: Open) -> None:
     a, b, c = udp(), udp(), udp()
@@ -210,7 +239,7 @@ def test_a_multicast_is_passed_on_by_no_router_unless_that_is_configured(udp: Op
 
 
 def test_the_sockets_are_bound_to_the_interface_and_to_the_group_and_not_to_everything(udp: Open, group: Physical) -> None:
-    own, heard = udp()._sockets
+    own, heard = udp()._sockets.values()
     assert own.getsockname()[0] == "127.0.0.1"
     assert heard.getsockname() == tuple(group)
     assert heard.getsockopt(socket.IPPROTO_IP, _IP_MULTICAST_ALL) == 0
